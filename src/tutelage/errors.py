@@ -1,0 +1,105 @@
+"""Every error a user can meet, with what it carries.
+
+TutelageError
+  ConfigError (ValueError)        a recipe or an argument: file, key, what to write instead
+  MissingExtra (ImportError)      an optional dependency is absent: which extra brings it
+  FormatError (ValueError)        a file that cannot be read: file, line or byte, reason
+  StoreError                      a run directory that cannot go on: path, reason, remedy
+  RenderError                     template, message index
+  EnvError                        task_id, step
+  PolicyError                     role, attempt
+  SupervisionError (ValueError)   trajectory_id, step
+  TrainingError                   update_index, component
+
+A message says where, what came, what was expected, and what to do. Errors of the first kind are the user's to
+mend and end a command with exit code 2 and one paragraph; a wrong assumption of ours is an assert.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class TutelageError(Exception):
+    """Base of all errors that tutelage raises on purpose."""
+
+
+class ConfigError(TutelageError, ValueError):
+    """A recipe, an override or an argument does not say something we can do."""
+
+    @classmethod
+    def unknown(cls, where: str, name: str, known: Iterable[str]) -> ConfigError:
+        """An unknown name or key, with the nearest known one as a suggestion.
+
+        Example: ``recipes/oec.yaml: unknown key 'swich'. Did you mean 'switch'?``
+        """
+        options = sorted(known)
+        near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        return cls(f"{where}: unknown {name!r}.{hint} Known: {', '.join(options)}.")
+
+
+class MissingExtra(TutelageError, ImportError):
+    """Something optional was asked for and its packages are not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra '{extra}'. Run: pip install \"tutelage[{extra}]\"")
+        self.extra = extra
+
+
+class FormatError(TutelageError, ValueError):
+    """A file does not hold what its kind promises."""
+
+
+class StoreError(TutelageError):
+    """A run directory cannot be written or resumed as asked."""
+
+
+class RenderError(TutelageError):
+    """Messages and tokens cannot be mapped to each other without loss."""
+
+
+class EnvError(TutelageError):
+    """The environment's own machinery failed (not: the agent acted badly)."""
+
+    def __init__(self, message: str, *, task_id: str = "", step: int | None = None) -> None:
+        where = f"task {task_id}" if task_id else "environment"
+        at = f", step {step}" if step is not None else ""
+        super().__init__(f"{where}{at}: {message}")
+        self.task_id = task_id
+        self.step = step
+
+
+class PolicyError(TutelageError):
+    """A policy could not give an action (not: it gave a bad one)."""
+
+    def __init__(self, message: str, *, role: str = "", attempt: int | None = None) -> None:
+        at = f" (attempt {attempt})" if attempt is not None else ""
+        super().__init__(f"{role or 'policy'}{at}: {message}")
+        self.role = role
+        self.attempt = attempt
+
+
+class SupervisionError(TutelageError, ValueError):
+    """Weights, masks or samples that do not fit the trajectory they name."""
+
+    @classmethod
+    def length(cls, what: str, *, got: int, expected: int, trajectory_id: str, step: int | None = None) -> SupervisionError:
+        at = f", step {step}" if step is not None else ""
+        return cls(
+            f"trajectory {trajectory_id}{at}: {what} has {got} entries, expected {expected}. "
+            "Rebuild the samples from the trajectory (tutelage build)."
+        )
+
+
+class TrainingError(TutelageError):
+    """An update that must not be made."""
+
+    def __init__(self, message: str, *, update_index: int | None = None, component: str | None = None, **_: Any) -> None:
+        at = f"update {update_index}" if update_index is not None else "training"
+        of = f", component {component}" if component else ""
+        super().__init__(f"{at}{of}: {message}")
+        self.update_index = update_index
+        self.component = component
