@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from tutelage.errors import FormatError
@@ -58,9 +59,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:
-            raise FormatError(
-                f"goal: unknown task type {self.task_type!r}, expected one of {', '.join(TASK_TYPES)}."
-            )
+            raise FormatError(f"goal: unknown task type {self.task_type!r}, expected one of {', '.join(TASK_TYPES)}.")
         needs_lamp = self.task_type == LIGHT_TASK
         if needs_lamp != (self.lamp_type is not None) or needs_lamp != (self.receptacle_type is None):
             raise FormatError(
@@ -74,9 +73,7 @@ class Goal:
 
     def sentence(self, form: int = 0) -> str:
         """The task in words, without the full stop. `form` is 0 or 1: `put a cd in safe`, `put some cd on safe`."""
-        return TASK_SENTENCES[self.task_type][form].format(
-            o=self.object_type, r=self.receptacle_type, t=self.lamp_type
-        )
+        return TASK_SENTENCES[self.task_type][form].format(o=self.object_type, r=self.receptacle_type, t=self.lamp_type)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,9 +143,7 @@ class Game:
     def __post_init__(self) -> None:
         where = f"game {self.game_id}"
         if not self.task or self.task.endswith(".") or "\n" in self.task or self.task != self.task.strip():
-            raise FormatError(
-                f"{where}: task is {self.task!r}, expected one line of text without a final full stop."
-            )
+            raise FormatError(f"{where}: task is {self.task!r}, expected one line of text without a final full stop.")
         _check_id(self.start_location, where=f"{where}: start location")
         receptacle_ids = tuple(r.id for r in self.receptacles)
         object_ids = tuple(o.id for o in self.objects)
@@ -233,7 +228,7 @@ def _check_type(value: str, *, where: str) -> None:
 
 def _check_sorted(values: Iterable[Any], *, where: str) -> None:
     listed = list(values)
-    for before, after in zip(listed, listed[1:], strict=False):
+    for before, after in pairwise(listed):
         if not before < after:
             raise FormatError(
                 f"{where}: {after!r} comes after {before!r}, expected ascending order without repeats.\n"

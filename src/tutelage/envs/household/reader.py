@@ -75,8 +75,8 @@ class GameScan:
 def scan_games(root: Path) -> GameScan:
     """Find the game folders under `root` and sort out those that the original does not play either.
 
-    Left out: a folder with `movable` or `Sliced` in its path below root, one without `game.tw-pddl`, and one whose
-    `game.tw-pddl` does not say that it is solvable.
+    Left out: a folder with `movable` or `Sliced` in its path below root, one without `traj_data.json` or without
+    `game.tw-pddl`, and one whose `game.tw-pddl` does not say that it is solvable.
     """
     if not root.is_dir():
         raise FormatError(f"{root}: no such folder. Pass the folder that holds split/task/trial folders of games.")
@@ -111,8 +111,9 @@ def _skip_reason(folder: Path, root: Path) -> str | None:
     for word in ("movable", "Sliced"):
         if word in below:
             return f"with {word!r} in the path"
-    if not (folder / GAME_FILE).is_file():
-        return f"without {GAME_FILE}"
+    for name in (TRAJECTORY_FILE, GAME_FILE):
+        if not (folder / name).is_file():
+            return f"without {name}"
     solvable = _read_json(folder / GAME_FILE).get("solvable")
     if solvable is None:
         return f"without 'solvable' in {GAME_FILE}"
@@ -157,9 +158,7 @@ def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, 
             raise FormatError(f"{source}: {fact!r} in :init, expected a fact such as (objectType o MugType).")
         name, *arguments = (str(word) for word in fact)
         if name not in NUM_ARGUMENTS:
-            raise FormatError(
-                f"{source}: unknown fact {name!r} in :init. Known: {', '.join(sorted(NUM_ARGUMENTS))}."
-            )
+            raise FormatError(f"{source}: unknown fact {name!r} in :init. Known: {', '.join(sorted(NUM_ARGUMENTS))}.")
         if len(arguments) != NUM_ARGUMENTS[name]:
             raise FormatError(
                 f"{source}: ({' '.join([name, *arguments])}) has {len(arguments)} arguments, "
@@ -177,9 +176,7 @@ def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, 
         missing = "receptacleType" if receptacle_id in receptacle_locations else "receptacleAtLocation"
         raise FormatError(f"{source}: receptacle {receptacle_id} has no {missing} in :init, expected one.")
     openable = {receptacle_id for (receptacle_id,) in facts["openable"]}
-    properties = {
-        field: {object_id for (object_id,) in facts[predicate]} for predicate, field in PROPERTIES.items()
-    }
+    properties = {field: {object_id for (object_id,) in facts[predicate]} for predicate, field in PROPERTIES.items()}
     for name, ids, known in (
         ("openable", openable, receptacle_types),
         *((field, ids, object_types) for field, ids in properties.items()),
@@ -198,7 +195,7 @@ def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, 
         receptacles=tuple(
             Receptacle(
                 id=receptacle_id,
-                type=_plain_type(kind, "rtype"),
+                type=_plain_type(kind),
                 location=receptacle_locations[receptacle_id],
                 openable=receptacle_id in openable,
             )
@@ -207,7 +204,7 @@ def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, 
         objects=tuple(
             HouseholdObject(
                 id=object_id,
-                type=_plain_type(kind, "otype"),
+                type=_plain_type(kind),
                 inner=tuple(sorted(inner.get(object_id, ()))),
                 **{field: object_id in ids for field, ids in properties.items()},
             )
@@ -218,9 +215,7 @@ def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, 
         initial_states=tuple(
             sorted({(state, thing) for name, state in STATE_PREDICATES.items() for (thing,) in facts[name]})
         ),
-        can_contain=frozenset(
-            (_plain_type(r, "rtype"), _plain_type(o, "otype")) for r, o in facts["cancontain"]
-        ),
+        can_contain=frozenset((_plain_type(r), _plain_type(o)) for r, o in facts["cancontain"]),
     )
 
 
@@ -234,7 +229,8 @@ def _one_each(pairs: list[tuple[str, ...]], predicate: str, source: str) -> dict
     return values
 
 
-def _plain_type(name: str, _kind: str = "") -> str:
+def _plain_type(name: str) -> str:
+    """`countertoptype` -> `countertop`."""
     return name.removesuffix("type")
 
 
