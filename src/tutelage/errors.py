@@ -8,6 +8,7 @@ TutelageError
   RenderError                     template, message index
   EnvError                        task_id, step
   PolicyError                     role, attempt
+    ContextOverflow               trajectory_ids whose context is full; ends those episodes, not the run
   SupervisionError (ValueError)   trajectory_id, step
   TrainingError                   update_index, component
 
@@ -80,6 +81,18 @@ class PolicyError(TutelageError):
         super().__init__(f"{role or 'policy'}{at}: {message}")
         self.role = role
         self.attempt = attempt
+
+
+class ContextOverflow(PolicyError):
+    """The rendered context and one more action no longer fit the policy's context length.
+
+    Raised before anything is computed, and names every such episode of the batch, so that the caller can end these
+    (`StopReason.CONTEXT_OVERFLOW`) and ask again for the others.
+    """
+
+    def __init__(self, message: str, *, trajectory_ids: tuple[str, ...], role: str = "") -> None:
+        super().__init__(message, role=role)
+        self.trajectory_ids = trajectory_ids
 
 
 class SupervisionError(TutelageError, ValueError):
