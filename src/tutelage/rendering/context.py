@@ -85,7 +85,8 @@ CONTEXT_RULES: Final = {"full": Full, "last_observations": LastObservations, "la
 
 def elided(observation: Observation) -> Observation:
     """The stub of an observation: how many lines its text had. An empty text counts as one line."""
-    num_lines = observation.text.count("\n") + 1
+    text = observation.text
+    num_lines = max(1, text.count("\n") + (not text.endswith("\n")))
     role = observation.messages[-1].role if observation.messages else "user"
     return Observation(messages=(Message(role=role, content=f"[observation elided: {num_lines} lines]"),))
 
