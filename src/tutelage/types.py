@@ -62,6 +62,13 @@ class LossComponent(enum.StrEnum):
     DISTILL = "distill"
 
 
+class Target(enum.StrEnum):
+    """Which action of a masked step is learnt. The context always holds the executed ones."""
+
+    EXECUTED = "executed"
+    EXPERT_LABEL = "expert_label"
+
+
 class Split(enum.StrEnum):
     """Which panel a task belongs to."""
 
@@ -313,6 +320,8 @@ class StepSupervision:
     """Per component [N], >= 0; 0 outside the mask."""
     source: str
     """Name of the producer, e.g. ``expert_steps``."""
+    target: Target = Target.EXECUTED
+    """Which action is learnt at the masked steps."""
 
     def __post_init__(self) -> None:
         for component, weights in self.step_weights.items():
