@@ -88,7 +88,8 @@ PHRASES: Final = (
     # replies
     "You arrive at ", "On the ", "The ", ". On the ", ". The ", ", you see ", " is closed.",
     " is open. In it, you see ", "You open the ", "You close the ", "You pick up the ", " from the ", "You move the ",
-    " to the ", "You clean the ", "You heat the ", "You cool the ", " using the ", "You turn on the ", "You sliced the ",
+    " to the ", "You clean the ", "You heat the ", "You cool the ", " using the ", "You turn on the ",
+    "You sliced the ",
     "You are facing the ", ". Next to it, you see ", "You are carrying: ", "You are not carrying anything.",
     "There's nothing special about ", "This ", " is on.", ". In it, you see ", "Nothing happens.",
     HELP_TEXT, *(f"This is a {state} " for state in STATES),

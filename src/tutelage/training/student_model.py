@@ -61,7 +61,6 @@ def new_student(
         model = LlamaForCausalLM(config)
         with torch.no_grad():
             _init_entities(model.model.embed_tokens.weight, tokenizer, things)
-    model.generation_config = GenerationConfig(bos_token_id=ids[BOS], eos_token_id=ids[END], pad_token_id=ids[PAD])
     model.save_pretrained(folder)
     save_tokenizer(tokenizer, folder, max_length=max_length)
     write_entities(tokenizer, things, folder)
