@@ -141,40 +141,42 @@ def read_game(folder: Path, task: str | None = None, *, game_id: str | None = No
             f"  It holds: {', '.join(sorted(p.name for p in folder.iterdir())) or 'nothing'}. Pass a game folder."
         )
     sections = parse_pddl(text, source=str(source))
-    goal = read_goal(sections.get(":goal", []), source=str(source))
+    goal = read_goal(sections[":goal"], source=str(source))
     if (folder / TRAJECTORY_FILE).is_file():
         _confirm_goal(goal, folder / TRAJECTORY_FILE)
     if task is None:
         task = _task_sentence(packed, folder / GAME_FILE) if "grammar" in packed else goal.sentence()
     if game_id is None:
         game_id = "/".join(folder.absolute().parts[-2:])
-    return _build_game(sections.get(":init", []), goal, task=task, game_id=game_id, source=str(source))
+    try:
+        return _build_game(sections[":init"], goal, task=task, game_id=game_id)
+    except FormatError as error:
+        raise FormatError(f"{source}: {error}") from None
 
 
-def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, source: str) -> Game:
+def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str) -> Game:
     facts: dict[str, list[tuple[str, ...]]] = {name: [] for name in NUM_ARGUMENTS}
     for fact in init:
         if not isinstance(fact, list) or not fact or not all(isinstance(word, str) for word in fact):
-            raise FormatError(f"{source}: {fact!r} in :init, expected a fact such as (objectType o MugType).")
+            raise FormatError(f"{fact!r} in :init, expected a fact such as (objectType o MugType).")
         name, *arguments = (str(word) for word in fact)
         if name not in NUM_ARGUMENTS:
-            raise FormatError(f"{source}: unknown fact {name!r} in :init. Known: {', '.join(sorted(NUM_ARGUMENTS))}.")
+            raise FormatError(f"unknown fact {name!r} in :init. Known: {', '.join(sorted(NUM_ARGUMENTS))}.")
         if len(arguments) != NUM_ARGUMENTS[name]:
             raise FormatError(
-                f"{source}: ({' '.join([name, *arguments])}) has {len(arguments)} arguments, "
-                f"expected {NUM_ARGUMENTS[name]}."
+                f"({' '.join([name, *arguments])}) has {len(arguments)} arguments, expected {NUM_ARGUMENTS[name]}."
             )
         facts[name].append(tuple(arguments))
 
     starts = {location for _agent, location in facts["atlocation"]}
     if len(starts) != 1:
-        raise FormatError(f"{source}: {len(starts)} start locations (atLocation) in :init, expected 1.")
-    receptacle_types = _one_each(facts["receptacletype"], "receptacleType", source)
-    receptacle_locations = _one_each(facts["receptacleatlocation"], "receptacleAtLocation", source)
-    object_types = _one_each(facts["objecttype"], "objectType", source)
+        raise FormatError(f"{len(starts)} start locations (atLocation) in :init, expected 1.")
+    receptacle_types = _one_each(facts["receptacletype"], "receptacleType")
+    receptacle_locations = _one_each(facts["receptacleatlocation"], "receptacleAtLocation")
+    object_types = _one_each(facts["objecttype"], "objectType")
     for receptacle_id in sorted(receptacle_types.keys() ^ receptacle_locations.keys()):
         missing = "receptacleType" if receptacle_id in receptacle_locations else "receptacleAtLocation"
-        raise FormatError(f"{source}: receptacle {receptacle_id} has no {missing} in :init, expected one.")
+        raise FormatError(f"receptacle {receptacle_id} has no {missing} in :init, expected one.")
     openable = {receptacle_id for (receptacle_id,) in facts["openable"]}
     properties = {field: {object_id for (object_id,) in facts[predicate]} for predicate, field in PROPERTIES.items()}
     for name, ids, known in (
@@ -182,7 +184,7 @@ def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, 
         *((field, ids, object_types) for field, ids in properties.items()),
     ):
         if unknown := ids - known.keys():
-            raise FormatError(f"{source}: {name} of {min(unknown)}, which has no type in :init.")
+            raise FormatError(f"{name} of {min(unknown)}, which has no type in :init.")
     inner: dict[str, set[str]] = {}
     for inner_id, outer_id in facts["inreceptacleobject"]:
         inner.setdefault(outer_id, set()).add(inner_id)
@@ -219,13 +221,11 @@ def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str, 
     )
 
 
-def _one_each(pairs: list[tuple[str, ...]], predicate: str, source: str) -> dict[str, str]:
+def _one_each(pairs: list[tuple[str, ...]], predicate: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for thing, value in pairs:
         if values.setdefault(thing, value) != value:
-            raise FormatError(
-                f"{source}: {thing} has two facts {predicate}, {values[thing]} and {value}, expected one."
-            )
+            raise FormatError(f"{thing} has two facts {predicate}, {values[thing]} and {value}, expected one.")
     return values
 
 

@@ -45,7 +45,7 @@ class OriginalEngine:
         return self._read(state)
 
     def _read(self, state: Any) -> str:
-        self.feedback: str = state.feedback
+        self.feedback = str(state.feedback)
         self.admissible: list[str] = sorted(set(state.admissible_commands))
         self.won: bool = bool(state.won)
         return self.feedback
