@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tutelage.envs.household.game import LIGHT_TASK, Game
-from tutelage.envs.household.place import NOBODY, Menu, Place
+from tutelage.envs.household.game import Game
+from tutelage.envs.household.place import NOBODY, Place
 from tutelage.envs.household.tables import CLEAN, COOL, FLAGS, HOT, SLICED, TOGGLED, Tables, tables_of
 
 NOTHING_HAPPENS: Final = "Nothing happens."
@@ -109,7 +109,8 @@ class Engine:
             if location == self._location:
                 return NOTHING_HAPPENS
             self._location = location
-            self._won = None
+            if tables.goal_needs_place:
+                self._won = None
             return tables.arrival[destination] + self._places[location].contents_text(tables.slot_of[destination])
         place = self._places[self._location]
         actions = place.menu(self._held).actions
@@ -123,7 +124,7 @@ class Engine:
 
     def admissible(self) -> tuple[str, ...]:
         """The commands that do something now, sorted as text."""
-        return self._menu().commands
+        return self._places[self._location].menu(self._held).commands
 
     @property
     def won(self) -> bool:
@@ -223,9 +224,6 @@ class Engine:
 
     # Inside
 
-    def _menu(self) -> Menu:
-        return self._places[self._location].menu(self._held)
-
     def _object(self, name: str) -> int:
         try:
             return self._tables.object_by_name[name]
@@ -252,7 +250,7 @@ class Engine:
 
     def _goal_holds(self) -> bool:
         tables = self._tables
-        if self.game.goal.task_type == LIGHT_TASK:
+        if tables.goal_needs_place:
             if self._held not in tables.goal_objects:
                 return False
             lit = {o for o in tables.goal_lamps if self._flags[o] & TOGGLED}
@@ -308,7 +306,7 @@ class Engine:
     def _examine_object(self, _place: Place, o: int, _slot: int) -> str:
         tables, name, flags = self._tables, self._tables.object_names[o], self._flags[o]
         if tables.vessel[o]:
-            return f"This is a normal {name}. In it, you see {tables.inner_text[o]}."
+            return f"This is a normal {name}. In it, you see {tables.inner_text(o)}."
         for bits, words in CONDITIONS:
             if flags & bits == bits:
                 return f"This is a {words} {name}."

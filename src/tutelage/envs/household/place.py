@@ -123,7 +123,7 @@ class Place:
         """The commands allowed here with object `held` in the hand, or `NOBODY`."""
         menu = self._menus.get(held)
         if menu is None:
-            menu = self._menus[held] = Menu(self._actions(held), self.tables.travel[self.location])
+            menu = self._menus[held] = Menu(self._actions(held), self.tables.travel(self.location))
         return menu
 
     def _actions(self, held: int) -> dict[str, Action]:
@@ -149,7 +149,8 @@ class Place:
                     actions[f"move {hand} to {name}"] = ("move", held, slot)
             # Appliances work with the door shut, and lamps are in reach even inside something closed.
             if hand:
-                for verb in tables.treatments(held, receptacle):
+                verb = tables.treatment(held, receptacle)
+                if verb:
                     actions[f"{verb} {hand} with {name}"] = (verb, held, slot)
             for o in inside:
                 if tables.toggleable[o]:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from tutelage.envs.household.game import Game
+from tutelage.envs.household.game import LIGHT_TASK, Game
 from tutelage.envs.household.names import display_names, list_text
 from tutelage.envs.household.place import Place
 
 KNIVES: Final = ("knife", "butterknife")
-APPLIANCES: Final = {"sinkbasin": "clean", "microwave": "heat", "fridge": "cool"}
-"""Receptacle type -> what it does to the object in the hand."""
+APPLIANCES: Final = {
+    "sinkbasin": ("clean", "cleanable"),
+    "microwave": ("heat", "heatable"),
+    "fridge": ("cool", "coolable"),
+}
+"""Receptacle type -> what it does to the object in the hand, and the property that the object needs for it."""
 
 CLEAN, HOT, COOL, SLICED, TOGGLED = 1, 2, 4, 8, 16
 FLAGS: Final = {"clean": CLEAN, "hot": HOT, "cool": COOL, "sliced": SLICED, "toggled": TOGGLED}
@@ -39,32 +43,26 @@ class Tables:
         self.toggleable = [o.toggleable for o in objects]
         self.knife = [o.type in KNIVES for o in objects]
         self.vessel = [o.is_receptacle_object for o in objects]
-        self.inner_text = [list_text([names[i] for i in o.inner]) for o in objects]
+        self._names = names
         self.openable = [r.openable for r in receptacles]
-        self._treatable = [
-            {verb for verb, able in (("clean", o.cleanable), ("heat", o.heatable), ("cool", o.coolable)) if able}
-            for o in objects
-        ]
 
-        known = {game.start_location, *(r.location for r in receptacles), *(at for _, at in game.object_locations)}
-        self.locations = sorted(known)
+        # The agent reaches no other location, so objects elsewhere are left out.
+        self.locations = sorted({game.start_location, *(r.location for r in receptacles)})
         location_index = {location: i for i, location in enumerate(self.locations)}
         self.start = location_index[game.start_location]
         self.location_of = [location_index[r.location] for r in receptacles]
-        self.here: list[tuple[int, ...]] = [
-            tuple(r for r, at in enumerate(self.location_of) if at == location)
-            for location in range(len(self.locations))
-        ]
+        here: list[list[int]] = [[] for _ in self.locations]
+        self.slot_of: list[int] = []
+        """Receptacle -> its position in `here` of its location."""
+        for receptacle, at_location in enumerate(self.location_of):
+            self.slot_of.append(len(here[at_location]))
+            here[at_location].append(receptacle)
+        self.here = [tuple(receptacles_here) for receptacles_here in here]
         """Location -> the receptacles there."""
-        self.slot_of = [self.here[at].index(r) for r, at in enumerate(self.location_of)]
         self.destination = {f"go to {name}": r for r, name in enumerate(self.receptacle_names)}
         """`go to` command -> receptacle; not admissible for those at the agent's own location."""
-        everywhere = sorted(self.destination)
-        self.travel = [
-            tuple(c for c in everywhere if self.location_of[self.destination[c]] != location)
-            for location in range(len(self.locations))
-        ]
-        """Location -> its admissible `go to` commands, sorted."""
+        self._everywhere = sorted(self.destination)
+        self._travel: dict[int, tuple[str, ...]] = {}
         self.arrival = [f"You arrive at {name}. " for name in self.receptacle_names]
 
         goal = game.goal
@@ -76,15 +74,17 @@ class Tables:
         """(location, slot) of every receptacle of the goal's type."""
         self.goal_lamps = frozenset(i for i, o in enumerate(objects) if o.type == goal.lamp_type and o.toggleable)
         treatment = {
-            "pick_clean_then_place_in_recep": ("clean", CLEAN),
-            "pick_heat_then_place_in_recep": ("heat", HOT),
-            "pick_cool_then_place_in_recep": ("cool", COOL),
+            "pick_clean_then_place_in_recep": ("cleanable", CLEAN),
+            "pick_heat_then_place_in_recep": ("heatable", HOT),
+            "pick_cool_then_place_in_recep": ("coolable", COOL),
         }.get(goal.task_type)
         self.goal_flag = 0
         """The state bit that the object must have to be placed. 0: any state will do."""
         if treatment:
-            verb, self.goal_flag = treatment
-            self.goal_objects = frozenset(o for o in self.goal_objects if verb in self._treatable[o])
+            able, self.goal_flag = treatment
+            self.goal_objects = frozenset(o for o in self.goal_objects if getattr(objects[o], able))
+        self.goal_needs_place = goal.task_type == LIGHT_TASK
+        """Whether the goal depends on where the agent stands."""
         self.goal_count = 2 if goal.task_type == "pick_two_obj_and_place" else 1
 
         self.first_flags = [0] * len(objects)
@@ -99,7 +99,8 @@ class Tables:
             contents[receptacle_index[receptacle_id]].append(object_index[object_id])
         at: list[list[int]] = [[] for _ in self.locations]
         for object_id, location in game.object_locations:
-            at[location_index[location]].append(object_index[object_id])
+            if location in location_index:
+                at[location_index[location]].append(object_index[object_id])
         self.first_places = [
             Place(
                 self,
@@ -112,15 +113,27 @@ class Tables:
             for location, here in enumerate(self.here)
         ]
 
+    def travel(self, location: int) -> tuple[str, ...]:
+        """The admissible `go to` commands at a location, sorted."""
+        commands = self._travel.get(location)
+        if commands is None:
+            near = {f"go to {self.receptacle_names[r]}" for r in self.here[location]}
+            commands = self._travel[location] = tuple([c for c in self._everywhere if c not in near])
+        return commands
+
     def fits(self, o: int, receptacle: int) -> bool:
         """Whether a receptacle takes an object of this type."""
         pair = (self.game.receptacles[receptacle].type, self.game.objects[o].type)
         return pair in self.game.can_contain
 
-    def treatments(self, o: int, receptacle: int) -> list[str]:
-        """What this receptacle can do to this object: [], ['clean'], ['heat'] or ['cool']."""
-        verb = APPLIANCES.get(self.game.receptacles[receptacle].type)
-        return [verb] if verb in self._treatable[o] else []
+    def treatment(self, o: int, receptacle: int) -> str | None:
+        """What this receptacle can do to this object: `clean`, `heat`, `cool` or None."""
+        verb, able = APPLIANCES.get(self.game.receptacles[receptacle].type, (None, ""))
+        return verb if verb and getattr(self.game.objects[o], able) else None
+
+    def inner_text(self, o: int) -> str:
+        """The list of what is inside a vessel, which never changes."""
+        return list_text([self._names[i] for i in self.game.objects[o].inner])
 
     def all_receptacles_text(self) -> str:
         """The list that the intro shows in the middle of the room."""
