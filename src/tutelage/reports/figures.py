@@ -1,0 +1,160 @@
+"""Small charts as inline SVG, so that a report is one file that opens anywhere.
+
+Colours come from CSS variables of the page (`--series-1` ... `--series-6`, `--ink`, `--grid`), so that charts follow
+its light and dark themes. All functions return an SVG element as text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+NUM_COLOURS = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IntervalPoint:
+    """One estimate with its interval, both as shares of 1."""
+
+    label: str
+    estimate: float
+    low: float
+    high: float
+
+
+def colour(index: int) -> str:
+    return f"var(--series-{index % NUM_COLOURS + 1})"
+
+
+def interval_chart(groups: Mapping[str, Sequence[IntervalPoint]], *, width: int = 760) -> str:
+    """Dots with intervals on a 0 to 100 % axis: one band per group, one row per point, the same label order in each."""
+    left, right, row, gap, top = 230, 50, 20, 14, 24
+    span = width - left - right
+    height = top + sum(len(points) * row + gap for points in groups.values()) + 8
+    parts = [_open(width, height)]
+    for percent in (0, 25, 50, 75, 100):
+        x = left + span * percent / 100
+        parts.append(f'<line x1="{x}" x2="{x}" y1="{top - 6}" y2="{height - 8}" class="grid"/>')
+        parts.append(f'<text x="{x}" y="{top - 10}" class="tick" text-anchor="middle">{percent} %</text>')
+    y = float(top)
+    for group, points in groups.items():
+        parts.append(f'<text x="0" y="{y + row * 0.7}" class="group">{escape(group)}</text>')
+        for index, point in enumerate(points):
+            middle = y + row * (index + 0.5)
+            parts.append(
+                f'<text x="{left - 8}" y="{middle + 4}" class="tick" text-anchor="end">{escape(point.label)}</text>'
+            )
+            if math.isnan(point.estimate):
+                parts.append(f'<text x="{left + 4}" y="{middle + 4}" class="tick">no data</text>')
+                continue
+            low, mid, high = (left + span * value for value in (point.low, point.estimate, point.high))
+            parts.append(
+                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}" stroke="{colour(index)}" '
+                'stroke-width="3" stroke-linecap="round" opacity="0.45"/>'
+                f'<circle cx="{mid:.1f}" cy="{middle}" r="4.5" fill="{colour(index)}"/>'
+                f'<text x="{high + 7:.1f}" y="{middle + 4}" class="tick">{100 * point.estimate:.0f}</text>'
+            )
+        y += len(points) * row + gap
+    return "".join([*parts, "</svg>"])
+
+
+def line_chart(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    x_label: str,
+    y_label: str,
+    bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
+    width: int = 760,
+    height: int = 260,
+) -> str:
+    """Lines over a common axis from 0, with optional bands of (x, low, high). Not finite points are left out."""
+    left, right, top, bottom = 52, 150, 12, 36
+    kept = {
+        name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in series.items()
+    }
+    edges = [(x, y) for points in kept.values() for x, y in points]
+    edges += [(x, y) for points in (bands or {}).values() for x, low, high in points for y in (low, high)]
+    if not edges:
+        return ""
+    x_low, x_high = min(x for x, _ in edges), max(x for x, _ in edges)
+    y_high = _round_up(max(y for _, y in edges))
+
+    def at(x: float, y: float) -> str:
+        share = (x - x_low) / (x_high - x_low) if x_high > x_low else 0.5
+        return f"{left + (width - left - right) * share:.1f},{top + (height - top - bottom) * (1 - y / y_high):.1f}"
+
+    parts = [_open(width, height)]
+    for part in range(5):
+        value = y_high * part / 4
+        y = top + (height - top - bottom) * (1 - part / 4)
+        parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y}" y2="{y}" class="grid"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4}" class="tick" text-anchor="end">{value:.3g}</text>')
+    for part in range(5):
+        value = x_low + (x_high - x_low) * part / 4
+        x = left + (width - left - right) * part / 4
+        parts.append(f'<text x="{x}" y="{height - bottom + 16}" class="tick" text-anchor="middle">{value:.4g}</text>')
+    middle = left + (width - left - right) / 2
+    parts.append(f'<text x="{middle}" y="{height - 4}" class="tick" text-anchor="middle">{escape(x_label)}</text>')
+    parts.append(f'<text x="{left}" y="{top - 2}" class="tick">{escape(y_label)}</text>')
+    for index, name in enumerate(series):
+        band = (bands or {}).get(name, ())
+        if band:
+            edge = [at(x, low) for x, low, _ in band] + [at(x, high) for x, _, high in reversed(band)]
+            parts.append(f'<polygon points="{" ".join(edge)}" fill="{colour(index)}" opacity="0.15"/>')
+        points = kept[name]
+        if points:
+            path = " ".join(at(x, y) for x, y in points)
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour(index)}" stroke-width="1.8"/>')
+        y = top + 10 + 18 * index
+        parts.append(
+            f'<line x1="{width - right + 12}" x2="{width - right + 30}" y1="{y}" y2="{y}" '
+            f'stroke="{colour(index)}" stroke-width="3"/>'
+        )
+        parts.append(f'<text x="{width - right + 36}" y="{y + 4}" class="tick">{escape(name)}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def bar_chart(bars: Mapping[str, Mapping[str, float]], *, y_label: str, width: int = 760, height: int = 200) -> str:
+    """Grouped bars: category -> series -> value >= 0. All categories carry the same series in the same order."""
+    left, right, top, bottom = 46, 150, 14, 30
+    names = list(next(iter(bars.values()), {}))
+    y_high = _round_up(max((value for group in bars.values() for value in group.values()), default=0.0))
+    slot = (width - left - right) / max(1, len(bars))
+    parts = [_open(width, height)]
+    for part in range(5):
+        y = top + (height - top - bottom) * (1 - part / 4)
+        parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y}" y2="{y}" class="grid"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4}" class="tick" text-anchor="end">{y_high * part / 4:.3g}</text>')
+    for place, (category, group) in enumerate(bars.items()):
+        each = slot * 0.8 / max(1, len(names))
+        for index, name in enumerate(names):
+            tall = (height - top - bottom) * group[name] / y_high
+            x = left + slot * (place + 0.1) + each * index
+            parts.append(
+                f'<rect x="{x:.1f}" y="{height - bottom - tall:.1f}" width="{max(each - 1, 1):.1f}" '
+                f'height="{tall:.1f}" fill="{colour(index)}"><title>{escape(f"{category}, {name}: {group[name]:g}")}</title></rect>'
+            )
+        x = left + slot * (place + 0.5)
+        parts.append(
+            f'<text x="{x:.1f}" y="{height - bottom + 16}" class="tick" text-anchor="middle">{escape(category)}</text>'
+        )
+    parts.append(f'<text x="{left}" y="{top - 3}" class="tick">{escape(y_label)}</text>')
+    for index, name in enumerate(names):
+        y = top + 10 + 18 * index
+        parts.append(f'<rect x="{width - right + 14}" y="{y - 6}" width="12" height="12" fill="{colour(index)}"/>')
+        parts.append(f'<text x="{width - right + 32}" y="{y + 4}" class="tick">{escape(name)}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _open(width: int, height: float) -> str:
+    return f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" role="img" xmlns="http://www.w3.org/2000/svg">'
+
+
+def _round_up(value: float) -> float:
+    """The next of 1, 1.5, 2, 3, 4, 5, 8, 10 times a power of ten, so that axis labels stay short. 0 gives 1."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 8, 10) if step * power >= value * (1 - 1e-9))
