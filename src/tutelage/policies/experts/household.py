@@ -7,36 +7,25 @@ fetch one whose place is known, search. Because nothing else is remembered, it d
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from tutelage.envs.household.game import LIGHT_TASK
 from tutelage.errors import ConfigError
 from tutelage.policies.base import PartialTrajectory, SingleActPolicy
-from tutelage.policies.experts.household_belief import TREATMENTS, Belief, Treatment, type_of
-from tutelage.policies.experts.household_sense import fits, has_door, likely_order, list_order_is_short
-from tutelage.types import Action, Observation, Step, stable_hash
+from tutelage.policies.experts.household_belief import TREATMENTS, Belief, Beliefs, Treatment, type_of
+from tutelage.policies.experts.household_sense import (
+    fits,
+    fitting_first,
+    has_door,
+    likely_order,
+    list_order_is_short,
+    random_order,
+)
+from tutelage.types import Action
 
 SEARCH_ORDERS: Final = ("auto", "list", "likely", "random")
-
-MAX_KEPT: Final = 4096
-"""Beliefs kept for speed. Beyond that all are dropped, and made again from the texts when needed."""
-
-
-@dataclass(slots=True)
-class _Kept:
-    """The belief about one trajectory, and how far it has read."""
-
-    belief: Belief
-    first: Observation
-    seed: int
-    steps: tuple[Step, ...] = ()
-    last: Observation | None = None
-    """The reply to the last of `steps`."""
-    orders: dict[str, list[str]] = field(default_factory=dict)
-    """Wanted type -> the order of search."""
 
 
 class HouseholdExpert(SingleActPolicy):
@@ -59,70 +48,35 @@ class HouseholdExpert(SingleActPolicy):
         self.version = f"household_expert-1/{search}{'/skip' if skip else ''}"
         self.search = search
         self.skip = skip
-        self._kept: dict[str, _Kept] = {}
+        self._beliefs = Beliefs()
 
     def act(self, so_far: PartialTrajectory) -> Action:
-        kept = self._read(so_far)
-        return Action.of(_Decision(kept.belief, self, kept.orders, so_far.seed).command())
+        belief = self._beliefs.of(so_far)
+        return Action.of(_Decision(belief, partial(self.order, tuple(belief.receptacles), seed=so_far.seed)).command())
 
     def release(self, trajectory_id: str) -> None:
-        self._kept.pop(trajectory_id, None)
+        self._beliefs.forget(trajectory_id)
 
-    def belief(self, so_far: PartialTrajectory) -> Belief:
-        """What the expert knows at this point. Not to be changed."""
-        return self._read(so_far).belief
-
-    def order(self, belief: Belief, wanted: str, seed: int) -> list[str]:
-        """All receptacles in the order in which they are searched for a thing of type `wanted`."""
-        receptacles = belief.receptacles
+    def order(self, receptacles: tuple[str, ...], wanted: str, seed: int) -> tuple[str, ...]:
+        """The receptacles in the order in which they are searched for a thing of type `wanted`."""
         search = self.search
         if search == "auto":
             search = "list" if list_order_is_short(receptacles) else "likely"
         if search == "likely":
             receptacles = likely_order(receptacles, wanted)
         elif search == "random":
-            receptacles = receptacles.copy()
-            random.Random(stable_hash(seed, "search")).shuffle(receptacles)
-        if self.skip:
-            receptacles = sorted(receptacles, key=lambda name: not fits(wanted, name))
-        return list(receptacles)
-
-    def _read(self, so_far: PartialTrajectory) -> _Kept:
-        steps = so_far.steps
-        first = steps[0].observation if steps else so_far.observation
-        kept = self._kept.get(so_far.trajectory_id)
-        if kept is None or not _continues(kept, so_far, first):
-            kept = _Kept(belief=Belief(first.text), first=first, seed=so_far.seed)
-            if len(self._kept) >= MAX_KEPT:
-                self._kept.clear()
-            self._kept[so_far.trajectory_id] = kept
-        replies = [step.observation for step in steps[len(kept.steps) + 1 :]] + [so_far.observation]
-        for step, reply in zip(steps[len(kept.steps) :], replies, strict=False):
-            kept.belief.observe(step.action.command, reply.text)
-        kept.steps, kept.last = steps, so_far.observation if steps else None
-        return kept
-
-
-def _continues(kept: _Kept, so_far: PartialTrajectory, first: Observation) -> bool:
-    """Whether the trajectory begins with all that the kept belief has read."""
-    count = len(kept.steps)
-    if kept.seed != so_far.seed or count > len(so_far.steps):
-        return False
-    if count == 0:
-        return kept.first == first
-    reply = so_far.steps[count].observation if count < len(so_far.steps) else so_far.observation
-    return kept.steps == so_far.steps[:count] and kept.last == reply
+            receptacles = random_order(receptacles, seed)
+        return fitting_first(receptacles, wanted) if self.skip else receptacles
 
 
 class _Decision:
     """One decision on one belief. Reads, never changes it."""
 
-    def __init__(self, belief: Belief, expert: HouseholdExpert, orders: dict[str, list[str]], seed: int) -> None:
+    def __init__(self, belief: Belief, order: Callable[[str], tuple[str, ...]]) -> None:
         self.belief = belief
         self.goal = belief.goal
-        self.expert = expert
-        self.orders = orders
-        self.seed = seed
+        self.order = order
+        """Wanted type -> all receptacles in the order of search."""
 
     def command(self) -> str:
         belief, goal = self.belief, self.goal
@@ -143,7 +97,7 @@ class _Decision:
     def _put_down(self, held: str) -> str:
         """Get rid of a wrong thing: within reach if it fits there, else at the next place of the search."""
         belief = self.belief
-        left = [name for name in self._order(self.goal.object_type) if f"move {held} to {name}" not in belief.refused]
+        left = [name for name in self.order(self.goal.object_type) if f"move {held} to {name}" not in belief.refused]
         # Of some things common sense does not know where they belong; then any place may do.
         fitting = [name for name in left if fits(type_of(held), name)] or left
         here = sorted(filter(belief.is_here, fitting), key=lambda name: not belief.is_accessible(name))
@@ -212,7 +166,7 @@ class _Decision:
     def _search(self, wanted: str) -> str:
         """Look into the next receptacle that was never looked into."""
         belief = self.belief
-        unseen = [name for name in self._order(wanted) if name not in belief.seen]
+        unseen = [name for name in self.order(wanted) if name not in belief.seen]
         for name in self._nearest(unseen):
             if not belief.is_here(name):
                 return f"go to {name}"
@@ -255,9 +209,3 @@ class _Decision:
     def _count(self, receptacle: str, without: str | None = None) -> int:
         inside = self.belief.contents.get(receptacle, ())
         return sum(type_of(name) == self.goal.object_type and name != without for name in inside)
-
-    def _order(self, wanted: str) -> list[str]:
-        order = self.orders.get(wanted)
-        if order is None or len(order) != len(self.belief.receptacles):
-            order = self.orders[wanted] = self.expert.order(self.belief, wanted, self.seed)
-        return order

@@ -15,6 +15,8 @@ from typing import Final
 
 from tutelage.envs.household.game import LIGHT_TASK, TASK_SENTENCES, Goal
 from tutelage.errors import PolicyError
+from tutelage.policies.base import PartialTrajectory
+from tutelage.types import Observation, Step
 
 NOTHING_HAPPENS: Final = "Nothing happens."
 
@@ -60,6 +62,10 @@ _ON = re.compile(rf"On the {_NAME}, you see (.*)\.")
 _OPENED = re.compile(rf"The {_NAME} is open\. In it, you see (.*)\.")
 _CLOSED = re.compile(rf"The {_NAME} is closed\.")
 _CONDITION = re.compile(rf"This is a ((?:hot|cold|cool|clean|sliced|and| )+) {_NAME}\.")
+
+
+MAX_KEPT: Final = 4096
+"""Beliefs kept for speed. Beyond that all are dropped, and made again from the texts when needed."""
 
 
 def type_of(name: str) -> str:
@@ -148,6 +154,26 @@ class Belief:
     def where(self, name: str) -> list[str]:
         """The receptacles in which an object was seen and from which it was not taken, in the order of the intro."""
         return [receptacle for receptacle in self.receptacles if name in self.contents.get(receptacle, ())]
+
+    def commands(self) -> tuple[str, ...]:
+        """Sorted commands that look possible from the texts: a guess at the admissible ones, for random play."""
+        commands = {"look", "inventory"} | {f"go to {name}" for name in self.receptacles if not self.is_here(name)}
+        for receptacle in self.here:
+            commands.add(f"examine {receptacle}")
+            if receptacle in self.door:
+                commands.add(f"close {receptacle}" if self.door[receptacle] else f"open {receptacle}")
+            inside = self.contents.get(receptacle, ())
+            commands |= {f"use {name}" for name in inside if name.partition(" ")[0].endswith("lamp")}
+            if self.held is None:
+                if self.is_accessible(receptacle):
+                    commands |= {f"take {name} from {receptacle}" for name in inside}
+                continue
+            if self.is_accessible(receptacle):
+                commands.add(f"move {self.held} to {receptacle}")
+            for treatment in TREATMENTS.values():
+                if type_of(receptacle) == treatment.appliance:
+                    commands.add(f"{treatment.verb} {self.held} with {receptacle}")
+        return tuple(sorted(commands))
 
     # Taking in a reply
 
@@ -249,3 +275,50 @@ class Belief:
     def _add(self, receptacle: str) -> None:
         if receptacle not in self.receptacles:
             self.receptacles.append(receptacle)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The belief about one trajectory, and how far it has read."""
+
+    belief: Belief
+    first: Observation
+    steps: tuple[Step, ...] = ()
+    last: Observation | None = None
+    """The reply to the last of `steps`."""
+
+    def is_prefix_of(self, so_far: PartialTrajectory, first: Observation) -> bool:
+        """Whether the trajectory begins with all that was read. Equal objects are compared by identity first."""
+        count = len(self.steps)
+        if count == 0 or count > len(so_far.steps):
+            return count == 0 and self.first == first
+        reply = so_far.steps[count].observation if count < len(so_far.steps) else so_far.observation
+        return self.steps == so_far.steps[:count] and self.last == reply
+
+
+class Beliefs:
+    """Beliefs about many trajectories. What it keeps only saves time: equal texts give equal beliefs."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+
+    def of(self, so_far: PartialTrajectory) -> Belief:
+        """What the texts so far have told. Not to be changed by the caller."""
+        steps = so_far.steps
+        first = steps[0].observation if steps else so_far.observation
+        kept = self._kept.get(so_far.trajectory_id)
+        if kept is None or not kept.is_prefix_of(so_far, first):
+            kept = _Kept(belief=Belief(first.text), first=first)
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[so_far.trajectory_id] = kept
+        read = len(kept.steps)
+        replies = [step.observation for step in steps[read + 1 :]] + [so_far.observation]
+        for step, reply in zip(steps[read:], replies, strict=False):
+            kept.belief.observe(step.action.command, reply.text)
+        kept.steps, kept.last = steps, so_far.observation if steps else None
+        return kept.belief
+
+    def forget(self, trajectory_id: str) -> None:
+        """Drop what was kept for one trajectory. Unknown ids are fine."""
+        self._kept.pop(trajectory_id, None)

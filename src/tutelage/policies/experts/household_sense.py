@@ -5,10 +5,13 @@ Nothing here is read from a game: it is what anybody knows of kitchens and bathr
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from tutelage.envs.household.rooms import CAN_CONTAIN, OPENABLE
+from tutelage.types import stable_hash
 
 STEP_LIMIT: Final = 50
 """The usual limit of an episode, by which the search order `auto` chooses."""
@@ -40,6 +43,21 @@ def list_order_is_short(receptacles: Sequence[str]) -> bool:
     return sum(2 if has_door(name) else 1 for name in receptacles) <= STEP_LIMIT - ERRANDS
 
 
-def likely_order(receptacles: Sequence[str], wanted: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def likely_order(receptacles: tuple[str, ...], wanted: str) -> tuple[str, ...]:
     """Where it can be before where it cannot; what is in the open before what is behind doors; else as listed."""
-    return sorted(receptacles, key=lambda name: (not fits(wanted, name), has_door(name)))
+    return tuple(sorted(receptacles, key=lambda name: (not fits(wanted, name), has_door(name))))
+
+
+@lru_cache(maxsize=4096)
+def fitting_first(receptacles: tuple[str, ...], wanted: str) -> tuple[str, ...]:
+    """Where it can be before where it cannot, else as listed."""
+    return tuple(sorted(receptacles, key=lambda name: not fits(wanted, name)))
+
+
+@lru_cache(maxsize=4096)
+def random_order(receptacles: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """An order drawn from a seed."""
+    order = list(receptacles)
+    random.Random(stable_hash(seed, "search")).shuffle(order)
+    return tuple(order)
