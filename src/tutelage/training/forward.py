@@ -1,0 +1,126 @@
+"""The model as the trainer calls it: a micro-batch in, the NLL of its trained tokens out.
+
+The output projection runs at trained positions only, so the logits of the whole batch are never built. Works for every
+causal model of transformers whose logits are its output projection applied to its base model; `check_head` refuses others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from tutelage.errors import TrainingError
+from tutelage.training.batching import Batch, Row, collate
+from tutelage.training.config import Precision
+from tutelage.training.losses import token_nll
+
+PACKED_ATTENTION: Final = "tutelage_packed"
+"""Name of the attention over packed rows in transformers' table."""
+
+
+class TrainedPositions(nn.Module):
+    """Wraps a causal language model: Batch -> NLL [M] in nats, in the order of `Batch.targets`."""
+
+    def __init__(self, model: Any, *, mixed_precision: bool = False) -> None:
+        """`model` is a causal model of transformers. `mixed_precision`: compute in bfloat16, weights as they are."""
+        super().__init__()
+        self.model = model
+        self.mixed_precision = mixed_precision
+
+    def forward(self, batch: Batch) -> Tensor:
+        arguments: dict[str, Any] = {"input_ids": batch.input_ids, "use_cache": False}
+        if batch.row_lengths is not None:
+            arguments |= {"position_ids": batch.position_ids, "row_lengths": batch.row_lengths}
+        with torch.autocast(batch.input_ids.device.type, torch.bfloat16, enabled=self.mixed_precision):
+            hidden = self.model.base_model(**arguments).last_hidden_state
+            logits = self.model.get_output_embeddings()(hidden.flatten(0, 1)[batch.predictors])
+        return token_nll(logits, batch.targets)
+
+
+def use_packed_attention(model: Any) -> None:
+    """Let `model` attend within each of the rows named by `row_lengths`, row by row.
+
+    Row by row keeps the causal kernel, which on a CPU is several times faster than one dense mask over all rows.
+    """
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(PACKED_ATTENTION, packed_attention)
+    model.set_attn_implementation(PACKED_ATTENTION)
+
+
+def packed_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    row_lengths: list[int] | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Causal attention within each packed row. [1, H, L, D] -> [1, L, H, D].
+
+    Example, row_lengths [3, 2]: positions 0 to 2 attend among themselves, 3 and 4 among themselves.
+    """
+    if row_lengths is None or attention_mask is not None or options.get("sliding_window") or options.get("softcap"):
+        raise TrainingError(
+            f"{type(module).__name__} asks for attention that packed rows do not have (a mask, a sliding window or a "
+            "soft cap). Set row_layout to 'padded'."
+        )
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = (one.repeat_interleave(groups, dim=1) for one in (key, value))
+    rows = zip(*(torch.split(one, row_lengths, dim=2) for one in (query, key, value)), strict=True)
+    attended = [
+        nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout, scale=scaling)
+        for q, k, v in rows
+    ]
+    return torch.cat(attended, 2).transpose(1, 2).contiguous(), None
+
+
+def load_model(model_dir: str, precision: Precision = "float32") -> Any:
+    """A causal model for training, from a plain folder."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    model: Any = AutoModelForCausalLM.from_pretrained(model_dir, dtype=dtype, local_files_only=True)
+    return model.train()
+
+
+def add_lora(model: Any, *, rank: int, alpha: int, targets: str | tuple[str, ...], seed: int) -> Any:
+    """Freeze the model and add low-rank adapters. Returns peft's handle, which merges them in the end."""
+    import peft
+
+    torch.manual_seed(seed)
+    modules = targets if isinstance(targets, str) else list(targets)
+    return peft.get_peft_model(
+        model, peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=modules, task_type="CAUSAL_LM")
+    )
+
+
+@torch.no_grad()
+def check_head(scorer: TrainedPositions, row: Row) -> None:
+    """Compare one sample with the model's own logits.
+
+    Raises:
+        TrainingError: the model does more to its logits than its output projection (a soft cap, a scale).
+    """
+    device = next(scorer.parameters()).device
+    batch = collate([row], "packed" if scorer.model.config._attn_implementation == PACKED_ATTENTION else "padded")
+    batch = batch.to(device)
+    extra = {} if batch.row_lengths is None else {"row_lengths": batch.row_lengths}
+    with torch.autocast(device.type, torch.bfloat16, enabled=scorer.mixed_precision):
+        logits = scorer.model(input_ids=batch.input_ids, use_cache=False, **extra).logits
+    expected = token_nll(logits.flatten(0, 1)[batch.predictors], batch.targets)
+    got = scorer(batch)
+    if not torch.allclose(got, expected, rtol=1e-3, atol=1e-3 if expected.dtype == torch.float32 else 1e-6):
+        raise TrainingError(
+            f"{type(scorer.model).__name__}: the model's own NLL of the first sample is {float(expected.mean()):.4f}, its "
+            f"output projection alone gives {float(got.mean()):.4f}. Models that change their logits afterwards are not "
+            "supported."
+        )
