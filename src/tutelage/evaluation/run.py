@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tutelage.envs.registry import make_env
 from tutelage.evaluation.compare import Comparison, compare_outcomes
 from tutelage.evaluation.metrics import Interval, SuccessRow, is_solved, success_table
 from tutelage.policies.base import Policy
 from tutelage.rollout.episode import Limits
-from tutelage.rollout.runner import RolloutJob, RolloutSummary, run_rollouts
+from tutelage.rollout.runner import make_jobs, run_rollouts
+from tutelage.rollout.summary import RolloutSummary, latest_attempts
 from tutelage.rollout.switch import ExpertOnly, Never
 from tutelage.store import RecordStore
 from tutelage.types import Actor, Task, Trajectory
@@ -58,7 +58,7 @@ def evaluate(
     samples_per_task: int = 1,
     seed: int = 0,
     concurrency: int = 64,
-    store: RecordStore[Trajectory] | None = None,
+    store: RecordStore | None = None,
     on_trajectory: Callable[[Trajectory], None] | None = None,
 ) -> tuple[EvaluationResult, RolloutSummary]:
     """Play every task of a panel with one policy and score it.
@@ -67,23 +67,21 @@ def evaluate(
     The panel is always played whole: tasks are never drawn with replacement.
     """
     rule = Never() if role is Actor.STUDENT else ExpertOnly()
-    jobs = [RolloutJob(task=task, seed=seed, sample_index=index) for task in tasks for index in range(samples_per_task)]
     summary = run_rollouts(
-        jobs,
+        make_jobs(tasks, seed=seed, samples_per_task=samples_per_task),
         policies={role: policy},
         rule=rule,
         limits=limits or Limits(),
         store=store,
         concurrency=concurrency,
-        make_env=make_env,
         on_trajectory=on_trajectory,
     )
     return result_of(summary.trajectories, name=name or policy.name, policy_version=policy.version), summary
 
 
 def result_of(trajectories: Iterable[Trajectory], *, name: str, policy_version: str = "") -> EvaluationResult:
-    """Score stored trajectories, one per (task, sample)."""
-    stored = list(trajectories)
+    """Score stored trajectories. Of several attempts at one episode the last one counts."""
+    stored = latest_attempts(trajectories)
     several = any(one.sample_index for one in stored)
     outcomes: dict[str, bool | None] = {}
     reasons: dict[str, int] = {}

@@ -11,6 +11,7 @@ import yaml
 
 from tutelage.errors import ConfigError
 from tutelage.evaluation.run import EvaluationResult
+from tutelage.rollout.summary import latest_attempts
 from tutelage.store import RecordStore
 from tutelage.types import Trajectory
 
@@ -39,14 +40,14 @@ class RunFiles:
     def trajectories(self, *parts: str) -> list[Trajectory]:
         """Stored trajectories, e.g. of ("rollouts", "corrections"); none if the file is not there."""
         path = self.root.joinpath(*parts, "trajectories.jsonl")
-        return list(RecordStore[Trajectory](path, "trajectory")) if path.is_file() else []
+        return latest_attempts(RecordStore(path, "trajectory")) if path.is_file() else []
 
     def dropped(self, rollout: str) -> dict[str, str]:
         """trajectory_id -> reason, of the trajectories of a rollout that selection dropped."""
         path = self.root / "rollouts" / rollout / "verdicts.jsonl"
         if not path.is_file():
             return {}
-        return {one.trajectory_id: one.reason for one in RecordStore[Any](path, "verdict") if not one.keep}
+        return {one.trajectory_id: one.reason for one in RecordStore(path, "verdict") if not one.keep}
 
 
 def read_run(root: Path) -> RunFiles:
