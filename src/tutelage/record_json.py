@@ -46,7 +46,7 @@ class Malformed(ValueError):
 
 def encode_record(record: Any, *, exact: bool) -> dict[str, Any]:
     """`exact` False leaves lone surrogates and large integers as they are, for `orjson` to refuse."""
-    encode = _record_encoder(type(record), exact)
+    encode = _record_encoder(record.__class__, exact)
     return encode(record)
 
 
