@@ -1,0 +1,248 @@
+"""Warm-up of a student: language modelling on random play of generated games. No expert, no task panel.
+
+In: a fresh student folder. Out: a student folder that writes well-formed commands about things that are where it says;
+it has not seen one expert step. Imitation from here needs far fewer tokens than from scratch.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import AutoModelForCausalLM
+
+from tutelage.envs.household.generator import generate_game
+from tutelage.errors import ConfigError
+from tutelage.rendering.base import Renderer
+from tutelage.rendering.load import load_renderer
+from tutelage.training.augment import ObjectRenaming
+from tutelage.training.random_play import Play, hindsight_play, random_play
+from tutelage.types import Action, Observation
+
+FIRST_GAME_SEED: Final = 1_000_000_000
+"""Warm-up games have seeds from here on, far from those of the task panels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig:
+    """What is played and how it is learnt. The defaults made the student that comes with tutelage."""
+
+    num_tokens: int = 12_000_000
+    """Tokens of play to pass over, observations included."""
+    hindsight_share: float = 0.8
+    """Share of plays that are told under a task they happened to win; the others wander under an unrelated one."""
+    plays_per_game: int = 8
+    """Hindsight keeps the shortest winning one of this many plays of a game."""
+    max_steps: int = 30
+    real_share: float = 0.2
+    """Share of games of the size of the released ones."""
+    invalid_share: float = 0.05
+    """Chance that a command is one the game refuses, so that the reply `Nothing happens.` is known."""
+    command_weight: float = 1.0
+    """Loss weight of the tokens of commands that did something."""
+    invalid_weight: float = 0.0
+    """Loss weight of refused commands. 0: seen, not learnt."""
+    observation_weight: float = 0.5
+    """Loss weight of replies. The intro carries none, since nothing in it can be foretold."""
+    rename_receptacles: bool = False
+    renumber_receptacles: bool = False
+    renumber_objects: bool = False
+    learning_rate: float = 2e-3
+    warmup_updates: int = 100
+    weight_decay: float = 0.05
+    batch_tokens: int = 2048
+    """Tokens of a batch, padding included."""
+    passes: int = 2
+    """How often a play is used, each time under new names."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_tokens < self.batch_tokens:
+            raise ConfigError(
+                f"pretrain: num_tokens is {self.num_tokens}, expected at least batch_tokens ({self.batch_tokens})."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainResult:
+    """What the warm-up did."""
+
+    model_dir: Path
+    num_updates: int
+    num_tokens: int
+    """Tokens passed over, padding not counted."""
+    seconds: float
+    loss: float
+    """Mean of the last 50 updates, in nats per unit of weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedTokens:
+    """One play as ids [T] with the loss weight of each as a target [T]."""
+
+    token_ids: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+
+def pretrain(
+    model_dir: str | Path,
+    out_dir: str | Path,
+    config: PretrainConfig = PretrainConfig(),
+    *,
+    on_update: Callable[[dict[str, float]], None] | None = None,
+) -> PretrainResult:
+    """Train the student of `model_dir` on random play and write it to `out_dir` in half precision.
+
+    `on_update` is called with update_index, num_tokens, loss and learning_rate after every update. Same arguments and
+    machine, same student. The folder gets `pretrain.json`: the config and what came of it.
+    """
+    started = time.perf_counter()
+    source, target = Path(model_dir), Path(out_dir)
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=config.weight_decay
+    )
+    renderer = load_renderer(source)
+    num_tokens = 0
+    losses: list[float] = []
+    for batch in _batches(renderer, source, config):
+        done = num_tokens / config.num_tokens
+        rate = config.learning_rate * min((len(losses) + 1) / config.warmup_updates, 0.5 * (1 + np.cos(np.pi * done)))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = weighted_loss(model, batch, pad_token_id=renderer.pad_token_id)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(float(loss.detach()))
+        num_tokens += sum(len(one.token_ids) for one in batch)
+        if on_update is not None:
+            on_update(
+                {"update_index": len(losses) - 1, "num_tokens": num_tokens, "loss": losses[-1], "learning_rate": rate}
+            )
+        if num_tokens >= config.num_tokens:
+            break
+    save_half(model, source, target)
+    result = PretrainResult(
+        target, len(losses), num_tokens, time.perf_counter() - started, float(np.mean(losses[-50:]))
+    )
+    record = {
+        "config": asdict(config),
+        "num_updates": result.num_updates,
+        "num_tokens": num_tokens,
+        "loss": result.loss,
+    }
+    (target / "pretrain.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return result
+
+
+def weighted_loss(model: Any, batch: list[WeightedTokens], *, pad_token_id: int) -> torch.Tensor:
+    """Mean negative log-likelihood over the weights of the batch.
+
+    Padding is on the right and needs no mask: a causal model does not look ahead, and padding weighs nothing.
+    The head is applied only where a weight is: elsewhere its result would be thrown away.
+    """
+    longest = max(len(one.token_ids) for one in batch)
+    ids = np.full((len(batch), longest), pad_token_id, dtype=np.int64)
+    weights = np.zeros((len(batch), longest), dtype=np.float32)
+    for row, one in enumerate(batch):
+        ids[row, : len(one.token_ids)] = one.token_ids
+        weights[row, : len(one.weights)] = one.weights
+    input_ids = torch.from_numpy(ids)
+    trained = torch.from_numpy(weights[:, 1:] > 0)
+    hidden = model.model(input_ids=input_ids[:, :-1], use_cache=False).last_hidden_state
+    logits = model.lm_head(hidden[trained])
+    token_losses = torch.nn.functional.cross_entropy(logits, input_ids[:, 1:][trained], reduction="none")
+    token_weights = torch.from_numpy(weights[:, 1:])[trained]
+    return (token_losses * token_weights).sum() / token_weights.sum()
+
+
+def play_tokens(play: Play, renderer: Renderer, config: PretrainConfig) -> WeightedTokens:
+    """A play as ids and weights. Template tokens weigh nothing; the stop token weighs as its command.
+
+    Example, with command_weight 1, observation_weight .5:
+      bos obs intro act | go to, desk 1, end | obs You arrive at, desk 1, ... act
+      0   0   0     0   | 1      1       1   | 0   .5            .5           0
+    """
+    ids = renderer.observation_ids(Observation.of(play.intro), first=True)
+    weights = [0.0] * len(ids)
+    for command, reply, effective in zip(play.commands, play.replies, play.effective, strict=True):
+        action = renderer.action_ids(Action.of(command))
+        seen = renderer.observation_ids(Observation.of(reply), first=False)
+        ids += action + seen
+        weights += [config.command_weight if effective else config.invalid_weight] * len(action)
+        weights += [0.0, *[config.observation_weight] * (len(seen) - 2), 0.0]
+    return WeightedTokens(np.array(ids), np.array(weights, dtype=np.float32))
+
+
+def draw_play(seed: int, config: PretrainConfig) -> Play:
+    """The random play of a seed: its game, and whether it is told in hindsight, are drawn from it too."""
+    rng = np.random.default_rng([config.seed, seed])
+    size = "real" if rng.random() < config.real_share else "small"
+    game = generate_game(FIRST_GAME_SEED + seed, size=size, layouts="seen")
+    if rng.random() < config.hindsight_share:
+        play = hindsight_play(
+            game,
+            rng,
+            num_plays=config.plays_per_game,
+            max_steps=config.max_steps,
+            invalid_share=config.invalid_share,
+        )
+        if play is not None:
+            return play
+    return random_play(game, rng, max_steps=config.max_steps, invalid_share=config.invalid_share)
+
+
+def save_half(model: Any, source: Path, target: Path) -> None:
+    """Write a model folder with weights in half precision, which load as float32, and the other files of `source`."""
+    target.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if path.is_file() and path.suffix != ".safetensors" and path.name != "pretrain.json":
+            shutil.copyfile(path, target / path.name)
+    model.half().save_pretrained(target)
+    # The config names the type that weights are loaded as: training and sampling on a CPU want float32.
+    config_path = target / "config.json"
+    settings = json.loads(config_path.read_text(encoding="utf-8"))
+    config_path.write_text(json.dumps(settings | {"dtype": "float32"}, indent=2) + "\n", encoding="utf-8")
+    model.float()
+
+
+def _batches(renderer: Renderer, model_dir: Path, config: PretrainConfig) -> Iterator[list[WeightedTokens]]:
+    """Batches without end: plays of one chunk, renamed, sorted into batches of like length, in random order."""
+    rename = ObjectRenaming(
+        model_dir,
+        receptacles=config.rename_receptacles,
+        object_numbers=config.renumber_objects,
+        receptacle_numbers=config.renumber_receptacles,
+    )
+    rng = np.random.default_rng(config.seed)
+    chunk = 512
+    first = 0
+    while True:
+        plays = [play_tokens(draw_play(seed, config), renderer, config) for seed in range(first, first + chunk)]
+        first += chunk
+        for _ in range(config.passes):
+            renamed = [WeightedTokens(rename(one.token_ids, rng), one.weights) for one in plays]
+            batches = batches_of_like_length(renamed, config.batch_tokens)
+            for index in rng.permutation(len(batches)):
+                yield batches[index]
+
+
+def batches_of_like_length(samples: list[WeightedTokens], batch_tokens: int) -> list[list[WeightedTokens]]:
+    """Samples sorted by length and cut into batches of at most `batch_tokens` tokens with padding, at least one each."""
+    batches: list[list[WeightedTokens]] = []
+    for one in sorted(samples, key=lambda sample: len(sample.token_ids)):
+        if batches and len(one.token_ids) * (len(batches[-1]) + 1) <= batch_tokens:
+            batches[-1].append(one)
+        else:
+            batches.append([one])
+    return batches

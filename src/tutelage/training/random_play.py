@@ -1,0 +1,167 @@
+"""Random play of generated household games, as texts for the warm-up of a student.
+
+No expert plays here, and no rule of play looks at the task. A player draws a kind of command among the admissible ones
+by fixed weights (`VERB_WEIGHTS`), then one of that kind, and now and then a command that is not admissible.
+
+Hindsight: a play that by chance did something a task could have asked for is told as if it had been asked: its task
+sentence is replaced, and it ends where that task is won. Of several plays of one game the one that got there first is
+kept. So the sentence, the thing taken and the place it goes to belong together, though nobody aimed at them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tutelage.envs.household.engine import NOTHING_HAPPENS, Engine
+from tutelage.envs.household.game import Game, Goal
+
+VERB_WEIGHTS: Final = {
+    "go": 3.0, "take": 4.0, "move": 4.0, "open": 6.0, "close": 0.2, "clean": 4.0, "heat": 4.0, "cool": 4.0, "use": 2.0,
+    "slice": 0.3, "examine": 0.2, "look": 0.2, "inventory": 0.1, "help": 0.02,
+}  # fmt: skip
+"""First word of a command -> how often that kind is drawn while it is admissible."""
+
+REPEAT_WEIGHT: Final = 0.2
+"""How much less often a command is drawn that the play has done before, or that only undoes what it did."""
+
+TREATED: Final = {
+    "clean": "pick_clean_then_place_in_recep",
+    "heat": "pick_heat_then_place_in_recep",
+    "cool": "pick_cool_then_place_in_recep",
+}
+"""First word of a command -> the kind of task it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One random play: the intro, then commands and replies in turn."""
+
+    intro: str
+    commands: tuple[str, ...]
+    replies: tuple[str, ...]
+    """One per command."""
+
+    @property
+    def effective(self) -> tuple[bool, ...]:
+        """Per command, whether the game did anything but refuse it."""
+        return tuple(reply != NOTHING_HAPPENS for reply in self.replies)
+
+
+def random_play(game: Game, rng: np.random.Generator, *, max_steps: int = 30, invalid_share: float = 0.05) -> Play:
+    """Play `max_steps` random commands, each with chance `invalid_share` one that was admissible elsewhere."""
+    engine = Engine(game)
+    intro = engine.reset()
+    commands: list[str] = []
+    replies: list[str] = []
+    stale: set[str] = set()
+    known: dict[str, None] = {}
+    for _ in range(max_steps):
+        admissible = engine.admissible()
+        known |= dict.fromkeys(admissible)
+        command = _draw(admissible, stale, rng)
+        if rng.random() < invalid_share:
+            refused = [one for one in known if one not in set(admissible)]
+            command = refused[int(rng.integers(len(refused)))] if refused else command
+        stale |= {command, _undoing(command)}
+        commands.append(command)
+        replies.append(engine.step(command))
+    return Play(intro, tuple(commands), tuple(replies))
+
+
+def hindsight_play(
+    game: Game, rng: np.random.Generator, *, num_plays: int = 8, max_steps: int = 30, invalid_share: float = 0.05
+) -> Play | None:
+    """The shortest of `num_plays` random plays that win something, told as if it had been asked. None: all won nothing.
+
+    What is won is drawn evenly among the kinds of task that the plays won; then the shortest play of that kind is
+    taken. The play is run again under its new task, so every text is the game's own.
+    """
+    found: dict[str, tuple[int, Goal, Play]] = {}
+    for _ in range(num_plays):
+        play = random_play(game, rng, max_steps=max_steps, invalid_share=invalid_share)
+        for length, goal in achievements(play):
+            best = found.get(goal.task_type)
+            if best is None or length < best[0]:
+                found[goal.task_type] = (length, goal, play)
+    for task_type in rng.permutation(sorted(found)):
+        _, goal, play = found[str(task_type)]
+        told = _retell(game, goal, play.commands, form=int(rng.integers(2)))
+        if told is not None:
+            return told
+    return None
+
+
+def achievements(play: Play) -> Iterator[tuple[int, Goal]]:
+    """Goals that the replies of a play fulfil, with the number of commands each took. In order of play."""
+    held = ""
+    states: dict[str, str] = {}
+    places: dict[str, str] = {}
+    for index, (command, effective) in enumerate(zip(play.commands, play.effective, strict=True), start=1):
+        verb, *_ = words = command.split()
+        if not effective:
+            continue
+        if verb == "take":
+            held = " ".join(words[1:3])
+            places.pop(held, None)
+        elif verb in TREATED:
+            states[held] = verb
+        elif verb == "use" and held:
+            yield index, Goal(task_type="look_at_obj_in_light", object_type=_type(held), lamp_type=words[1])
+        elif verb == "move":
+            place, thing, held = " ".join(words[4:6]), held, ""
+            places[thing] = place
+            kinds = ["pick_and_place_simple"]
+            kinds += [TREATED[states[thing]]] if thing in states else []
+            alike = sum(_type(one) == _type(thing) and at == place for one, at in places.items())
+            kinds += ["pick_two_obj_and_place"] if alike == 2 else []
+            for kind in kinds:
+                yield index, Goal(task_type=kind, object_type=_type(thing), receptacle_type=_type(place))
+
+
+def _retell(game: Game, goal: Goal, commands: Sequence[str], *, form: int) -> Play | None:
+    """The play under another task, up to its win. None: the task is won before the first command."""
+    engine = Engine(dataclasses.replace(game, goal=goal, task=goal.sentence(form)))
+    intro = engine.reset()
+    if engine.won:
+        return None
+    replies: list[str] = []
+    for command in commands:
+        replies.append(engine.step(command))
+        if engine.won:
+            break
+    return Play(intro, tuple(commands[: len(replies)]), tuple(replies))
+
+
+def _draw(admissible: Sequence[str], stale: set[str], rng: np.random.Generator) -> str:
+    verbs = [command.split(" ", 1)[0] for command in admissible]
+    counts = {verb: verbs.count(verb) for verb in set(verbs)}
+    weights = np.array(
+        [
+            VERB_WEIGHTS[verb] / counts[verb] * (REPEAT_WEIGHT if command in stale else 1.0)
+            for command, verb in zip(admissible, verbs, strict=True)
+        ]
+    )
+    return admissible[int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right"))]
+
+
+def _undoing(command: str) -> str:
+    """What takes a `take` or a `move` back; else the command itself.
+
+    Example: ``take cd 1 from desk 1`` -> ``move cd 1 to desk 1``
+    """
+    words = command.split()
+    match words[0]:
+        case "take":
+            return f"move {words[1]} {words[2]} to {' '.join(words[4:])}"
+        case "move":
+            return f"take {words[1]} {words[2]} from {' '.join(words[4:])}"
+    return command
+
+
+def _type(name: str) -> str:
+    return name.split(" ")[0]
