@@ -1,0 +1,79 @@
+"""Verbs `env list`, `env parity` and `env generate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tutelage.errors import ConfigError
+
+app = typer.Typer(help="Environments: list them, compare with the original, write games.", no_args_is_help=True)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """The environments that a recipe can name."""
+    from tutelage.envs.registry import ENV_NAMES
+
+    if as_json:
+        print(json.dumps(list(ENV_NAMES)))
+        return
+    for name in ENV_NAMES:
+        print(name)
+
+
+@app.command()
+def parity(
+    env: Annotated[str, typer.Argument(help="Name of the environment.")],
+    transcripts: Annotated[
+        Path, typer.Option("--transcripts", help="Recorded play of the original, .jsonl or .jsonl.gz.")
+    ],
+    games: Annotated[Path, typer.Option("--games", help="Folder of the games that were played.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Compare our engine with recorded play of the original, text by text. Exit code 1 at a difference."""
+    from dataclasses import asdict
+
+    from tutelage.envs.household.parity import check_transcripts
+
+    if env != "household":
+        raise ConfigError.unknown("env parity", env, ["household"])
+    report = check_transcripts(transcripts, games)
+    if as_json:
+        print(json.dumps(asdict(report)))
+    else:
+        print(
+            f"{report.num_transcripts} transcripts of {report.num_games} games, {report.num_steps} steps, "
+            f"{report.num_differences} differences"
+        )
+        for one in report.first_differences:
+            print(f"\n{one.game} episode {one.episode} step {one.step} {one.command!r}: {one.field}")
+            print(f"  original: {one.expected!r}\n  ours:     {one.got!r}")
+    if report.num_differences:
+        raise typer.Exit(1)
+
+
+@app.command()
+def generate(
+    env: Annotated[str, typer.Argument(help="Name of the environment.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder that the games are written into, one folder each.")],
+    count: Annotated[int, typer.Option("--count", min=1)] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the first game; the others count up from it.")] = 0,
+    size: Annotated[str, typer.Option("--size", help="small or real")] = "small",
+    task_type: Annotated[str | None, typer.Option("--type", help="Only this task type.")] = None,
+) -> None:
+    """Write generated games as folders of the released form."""
+    from tutelage.envs.household.generator import generate_game
+    from tutelage.envs.household.writer import write_game
+
+    if env != "household":
+        raise ConfigError.unknown("env generate", env, ["household"])
+    for one in range(seed, seed + count):
+        game = generate_game(one, size=size, task_type=task_type)
+        write_game(game, out / game.goal.task_type / f"{size}-{one:06d}")
+    print(f"{count} games -> {out}")

@@ -1,0 +1,83 @@
+"""`tutelage evaluate --games`: a model or the expert on a folder of real games, without a run directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tutelage.cli.display import Display
+from tutelage.evaluation.run import evaluate
+from tutelage.pipeline.run import Event
+from tutelage.pipeline.table import Arm, plain_table
+from tutelage.run_dir import StageRecord, now, write_json
+from tutelage.store import RecordStore
+from tutelage.tasks.registry import load_tasks
+from tutelage.types import Actor, Split, Trajectory
+
+if TYPE_CHECKING:
+    from tutelage.policies.base import Policy
+
+
+def evaluate_games(
+    games: Path,
+    *,
+    model: str | None,
+    temperature: float,
+    max_steps: int,
+    count: int | None,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Play every game below a folder and print the table. model None: the household expert plays."""
+    tasks = load_tasks("household", Split.TEST, start=0, count=count, source="folder", root=games, max_steps=max_steps)
+    policy = _player(model, temperature, seed)
+    store: RecordStore | None = RecordStore(out / "trajectories.jsonl", "trajectory") if out is not None else None
+    played = len(store) if store is not None else 0
+    stage = f"evaluate:{policy.name}"
+    with Display() as display:
+        display(Event(stage=stage, state="started"))
+
+        def on_trajectory(trajectory: Trajectory) -> None:
+            nonlocal played
+            played += 1
+            display(Event(stage=stage, state="progress", done=played, total=len(tasks), text="episodes"))
+
+        result, summary = evaluate(
+            policy,
+            tasks,
+            role=Actor.EXPERT if model is None else Actor.STUDENT,
+            seed=seed,
+            store=store,
+            on_trajectory=on_trajectory,
+        )
+        record = StageRecord(
+            state="done",
+            inputs="",
+            seconds=summary.seconds,
+            finished_at=now(),
+            summary={"tasks": result.num_tasks, "solved": result.overall.num_solved},
+        )
+        display(Event(stage=stage, state="done", record=record))
+    if out is not None:
+        write_json(out / "result.json", result.to_json())
+    if as_json:
+        print(json.dumps(result.to_json()))
+        return
+    arm = Arm(name=policy.name, rows=result.rows, trajectories=None, expert_steps=None, trained_tokens=None)
+    print(plain_table([arm]))
+    if out is not None:
+        print(f"\n-> {out / 'trajectories.jsonl'}")
+
+
+def _player(model: str | None, temperature: float, seed: int) -> Policy:
+    if model is None:
+        from tutelage.policies.experts.household import HouseholdExpert
+
+        return HouseholdExpert()
+    from tutelage.policies.local import LocalPolicy
+    from tutelage.students import student_path
+
+    folder = student_path(model)
+    return LocalPolicy(folder, temperature=temperature, seed=seed, name=folder.name)

@@ -1,0 +1,116 @@
+"""The command `tutelage`: one verb per stage, and how errors become exit codes.
+
+0  done
+1  a difference, a failed check, or a run that failed
+2  something the user can mend: one paragraph on standard error, no traceback
+130, 143  stopped by Ctrl-C or by a signal; what was done is stored
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated, Any
+
+import click
+import typer
+
+import tutelage
+from tutelage.cli import env, play, show, stages, student
+from tutelage.cli import run as run_verbs
+from tutelage.errors import ConfigError, FormatError, MissingExtra, StoreError, TutelageError
+
+USER_ERRORS = (ConfigError, FormatError, MissingExtra, StoreError)
+
+app = typer.Typer(
+    name="tutelage",
+    help="Train multi-turn LM agents with an expert in the loop.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tutelage {tutelage.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("run")(run_verbs.run)
+app.command("quickstart")(run_verbs.quickstart)
+app.command("recipes")(run_verbs.recipes)
+app.command("rollout")(stages.rollout)
+app.command("select")(stages.select)
+app.command("build")(stages.build)
+app.command("train")(stages.train)
+app.command("evaluate")(stages.evaluate)
+app.command("report")(stages.report)
+app.command("show")(show.show)
+app.command("play")(play.play)
+app.add_typer(student.app, name="student")
+app.add_typer(env.app, name="env")
+
+
+class Terminated(BaseException):
+    """The process was asked to end (SIGTERM)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    previous = signal.signal(signal.SIGTERM, _on_terminate)
+    try:
+        result: Any = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _stopped(130)
+    except Terminated:
+        return _stopped(143)
+    except USER_ERRORS as error:
+        _complain(error)
+        return 2
+    except TutelageError as error:
+        _complain(error)
+        return 1
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough, e.g. `tutelage show ... | head`.
+        sys.stderr.close()
+        return 0
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())
+
+
+def _on_terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _stopped(code: int) -> int:
+    print("\nStopped. What was finished is stored; the same command goes on from there.", file=sys.stderr)
+    return code
+
+
+def _complain(error: TutelageError) -> None:
+    print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -1,0 +1,58 @@
+"""Verbs `student new` and `student pretrain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Students: make a tiny model, warm it up.", no_args_is_help=True)
+
+
+@app.command()
+def new(
+    out: Annotated[Path, typer.Argument(help="Model folder to write.")],
+    hidden: Annotated[int, typer.Option("--hidden", help="Width of the model.")] = 128,
+    layers: Annotated[int, typer.Option("--layers")] = 4,
+    heads: Annotated[int, typer.Option("--heads")] = 4,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+) -> None:
+    """Make an untrained tiny student: model, tokenizer and chat template as a plain model folder."""
+    from tutelage.training.student_model import new_student
+
+    print(new_student(out, hidden=hidden, layers=layers, heads=heads, seed=seed))
+
+
+@app.command()
+def pretrain(
+    student: Annotated[Path, typer.Argument(help="Model folder made by `student new`.")],
+    out: Annotated[Path, typer.Argument(help="Model folder to write.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Setting of the warm-up, e.g. --set num_tokens=1000000."),
+    ] = None,
+) -> None:
+    """Warm a student up on random play: no expert, no task panel."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from tutelage.cli.display import Bar
+    from tutelage.errors import ConfigError
+    from tutelage.recipe import check_options, parse_override
+    from tutelage.training.pretrain import PretrainConfig
+    from tutelage.training.pretrain import pretrain as warm_up
+
+    options = dict(parse_override(text) for text in set_ or [])
+    check_options("student pretrain", "--set", options, PretrainConfig)
+    try:
+        config = TypeAdapter(PretrainConfig).validate_python(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"student pretrain: --set {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    with Bar("pretrain", config.num_tokens) as bar:
+        result = warm_up(
+            student, out, config, on_update=lambda one: bar(int(one["num_tokens"]), f"loss {one['loss']:.3f}")
+        )
+    print(
+        f"{result.num_updates} updates, {result.num_tokens} tokens, loss {result.loss:.3f}, {result.seconds:.0f} s -> {result.model_dir}"
+    )

@@ -1,0 +1,133 @@
+"""Stages `evaluate` (a model on the panel), `compare` (the arms with the baseline) and `report` (the page)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tutelage.pipeline import parts
+from tutelage.pipeline.stage import Stage, Tell, stage_id
+from tutelage.recipe import Recipe
+from tutelage.recipe_checks import EXPERT
+from tutelage.run_dir import RunDir, read_json, write_json
+from tutelage.tasks.base import manifest_hash
+from tutelage.types import Actor, Trajectory
+
+
+def evaluate_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
+    """Measure an arm on the panel. Resumes: episodes in the store are not played again."""
+    section = recipe.evaluate
+    assert section is not None
+    tasks = parts.task_set(recipe, section.tasks)
+    seed = parts.seed_of(recipe, "evaluate")
+
+    def act(tell: Tell) -> dict[str, Any]:
+        from tutelage.evaluation.run import evaluate, result_of
+        from tutelage.store import RecordStore
+
+        path = run.evaluation_trajectories_path(arm)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store: RecordStore = RecordStore(path, "trajectory")
+        total = len(tasks) * section.samples
+        played = len(store)
+        tell(played, total, "episodes")
+
+        def on_trajectory(trajectory: Trajectory) -> None:
+            nonlocal played
+            played += 1
+            tell(played, total, "episodes")
+
+        policy = parts.arm_policy(recipe, arm, run)
+        evaluate(
+            policy,
+            tasks,
+            role=Actor.EXPERT if arm == EXPERT else Actor.STUDENT,
+            name=arm,
+            limits=recipe.limits,
+            samples_per_task=section.samples,
+            seed=seed,
+            concurrency=section.concurrency,
+            store=store,
+            on_trajectory=on_trajectory,
+        )
+        # Scored from the file, so that an interrupted evaluation and an unbroken one are read alike.
+        played_all = sorted(store, key=lambda one: one.trajectory_id)
+        result = result_of(played_all, name=arm, policy_version=policy.version)
+        write_json(run.result_path(arm), result.to_json())
+        return {
+            "tasks": result.num_tasks,
+            "solved": result.overall.num_solved,
+            "stop_reasons": dict(result.stop_reasons),
+        }
+
+    return Stage(
+        kind="evaluate",
+        name=arm,
+        needs=parts.start_needs(recipe, arm),
+        settings={
+            "evaluate": {"temperature": section.temperature, "samples": section.samples},
+            "env": parts.plain(recipe.env),
+            "tasks": parts.plain(section.tasks),
+            "manifest": manifest_hash(tasks),
+            "student": parts.plain(recipe.student) if arm != EXPERT else None,
+            "expert": parts.plain(recipe.expert) if arm == EXPERT and recipe.expert else None,
+            "start": parts.start_settings(recipe, arm, run) if arm != EXPERT else None,
+            "limits": asdict(recipe.limits),
+            "seed": seed,
+        },
+        outputs=(run.evaluation_dir(arm),),
+        resumes=True,
+        act=act,
+    )
+
+
+def compare_stage(recipe: Recipe, run: RunDir) -> Stage:
+    """Every arm against the baseline, on the same tasks."""
+    assert recipe.evaluate is not None
+    baseline = recipe.evaluate.baseline
+    assert baseline is not None
+    others = [arm for arm in recipe.evaluated if arm != baseline]
+
+    def act(tell: Tell) -> dict[str, Any]:
+        from tutelage.evaluation.run import EvaluationResult, compare
+
+        results = {arm: EvaluationResult.from_json(read_json(run.result_path(arm))) for arm in recipe.evaluated}
+        comparisons = [asdict(compare(results[baseline], results[arm], seed=recipe.seed)) for arm in others]
+        data = {"baseline": baseline, "comparisons": comparisons}
+        write_json(run.comparison_path, data)
+        return {}
+
+    return Stage(
+        kind="compare",
+        name="",
+        needs=tuple(stage_id("evaluate", arm) for arm in recipe.evaluated),
+        settings={"baseline": baseline, "seed": recipe.seed, "arms": recipe.evaluated},
+        outputs=(run.comparison_path,),
+        resumes=False,
+        act=act,
+    )
+
+
+def report_stage(recipe: Recipe, run: RunDir) -> Stage:
+    """The page with everything in it. It needs all that the recipe makes."""
+    needs = [stage_id("select", name) for name in recipe.rollouts]
+    needs += [stage_id("train", name) for name in recipe.models]
+    needs += [stage_id("evaluate", arm) for arm in recipe.evaluated]
+    if recipe.evaluate is not None and recipe.evaluate.baseline is not None:
+        needs.append(stage_id("compare"))
+
+    def act(tell: Tell) -> dict[str, Any]:
+        from tutelage.reports.html import write_report
+
+        write_report(run.root)
+        return {}
+
+    return Stage(
+        kind="report",
+        name="",
+        needs=tuple(needs),
+        settings={"report": parts.plain(recipe.report), "name": recipe.name},
+        outputs=(run.report_path,),
+        resumes=False,
+        act=act,
+    )

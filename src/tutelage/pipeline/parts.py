@@ -1,0 +1,185 @@
+"""From sections of a recipe to the objects that do the work: tasks, policies, rules, filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from tutelage.errors import ConfigError
+from tutelage.pipeline.stage import stage_id
+from tutelage.policies.base import Policy
+from tutelage.policies.registry import EXPERTS
+from tutelage.recipe import Named, Recipe, RolloutSection, TasksSection, build_named, check_options
+from tutelage.recipe_checks import EXPERT, START
+from tutelage.rendering.context import CONTEXT_RULES, ContextRule
+from tutelage.rollout.switch import SWITCH_RULES, SwitchRule, make_rule
+from tutelage.run_dir import RunDir, hash_files
+from tutelage.selection.filters import FILTERS, Filter
+from tutelage.supervision.step_masks import STEP_MASKS
+from tutelage.tasks.registry import TASK_SETS, load_tasks
+from tutelage.types import Actor, Task, stable_hash
+
+AUGMENTATIONS = {"object_renaming": "tutelage.training.augment:ObjectRenaming"}
+"""Name in recipes -> where the class is; its first argument is the model folder."""
+
+
+def check_parts(recipe: Recipe, where: str) -> None:
+    """Make every rule, filter and option of a recipe once, so that a wrong one is found at once."""
+    check_options(where, "env", recipe.env.options, _task_options(recipe.env.name, where))
+    sections = {f"rollouts.{name}.tasks": one.tasks for name, one in recipe.rollouts.items()}
+    if recipe.evaluate is not None:
+        sections["evaluate.tasks"] = recipe.evaluate.tasks
+    for key, section in sections.items():
+        check_options(where, key, section.options, _task_options(recipe.env.name, where))
+    if recipe.expert is not None:
+        make_expert(recipe.expert, where)
+    rule = context_rule(recipe, where)
+    for name, rollout in recipe.rollouts.items():
+        _check_roles(recipe, name, rollout, where)
+    all_filters(recipe, where)
+    for name, model in recipe.models.items():
+        for key, mask in [("mask", model.mask), *((f"data.{i}.mask", part.mask) for i, part in enumerate(model.data))]:
+            if mask is not None and mask not in STEP_MASKS:
+                raise ConfigError.unknown(f"{where}: models.{name}.{key}", mask, STEP_MASKS)
+        if model.layout == "whole" and not rule.extends_prefix:
+            raise ConfigError(
+                f"{where}: models.{name}.layout is 'whole', but the context '{recipe.student.context.name}' is shortened as the "
+                "episode goes on, so that one sample cannot hold it. Write layout: per_step."
+            )
+        if (augment := recipe.augment_of(name)) is not None:
+            if augment.name not in AUGMENTATIONS:
+                raise ConfigError.unknown(f"{where}: augment (of {name})", augment.name, [*AUGMENTATIONS, "none"])
+            check_options(where, "augment", augment.options, _load(AUGMENTATIONS[augment.name]))
+
+
+def task_set(recipe: Recipe, section: TasksSection) -> list[Task]:
+    """The tasks of a section."""
+    options = {**recipe.env.options, **section.options}
+    return load_tasks(recipe.env.name, section.split, start=section.start, count=section.count, **options)
+
+
+def make_expert(named: Named, where: str = "expert") -> Policy:
+    """The expert that a recipe names, e.g. ``{name: household, search: list}``."""
+    policy: Policy = build_named(where, "expert", named.name, named.options, EXPERTS)
+    return policy
+
+
+def switch_rule(named: Named, where: str = "recipe", key: str = "switch") -> SwitchRule:
+    """The switch rule that a recipe names; an option may be a rule itself."""
+    if named.name in SWITCH_RULES:
+        check_options(where, key, named.options, SWITCH_RULES[named.name])
+    try:
+        return make_rule(named.name, **named.options)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {key}: {error}") from None
+
+
+def _check_roles(recipe: Recipe, name: str, rollout: RolloutSection, where: str) -> None:
+    rule = switch_rule(rollout.switch, where, f"rollouts.{name}.switch")
+    if Actor.STUDENT in rule.roles and rollout.student is None:
+        raise ConfigError(
+            f"{where}: rollouts.{name}.student is missing: under the rule '{rule.name}' a student acts. "
+            f"Name one of: {', '.join([*recipe.models, START])}."
+        )
+    if Actor.EXPERT in rule.roles and recipe.expert is None:
+        raise ConfigError(
+            f"{where}: rollouts.{name}: under the rule '{rule.name}' an expert acts, but the recipe names none in 'expert'."
+        )
+
+
+def context_rule(recipe: Recipe, where: str = "recipe") -> ContextRule:
+    named = recipe.student.context
+    rule: ContextRule = build_named(where, "student.context", named.name, named.options, CONTEXT_RULES)
+    return rule
+
+
+def all_filters(recipe: Recipe, where: str = "recipe") -> dict[str, Filter]:
+    """Every filter of the recipe, by its name there."""
+    return {
+        name: build_named(where, f"select.{name}", name, options, FILTERS) for name, options in recipe.select.items()
+    }
+
+
+def augmentation(named: Named | None, model_dir: Path) -> Callable[..., Any] | None:
+    """What changes the token ids of a sample at each use, for the vocabulary of a model folder."""
+    if named is None:
+        return None
+    made: Callable[..., Any] = _load(AUGMENTATIONS[named.name])(model_dir, **named.options)
+    return made
+
+
+def seed_of(recipe: Recipe, *what: str) -> int:
+    """A seed for one use, drawn from the recipe's seed, so that two rollouts on the same tasks do not draw alike."""
+    return stable_hash(recipe.seed, *what) % 2**31
+
+
+def start_folder(recipe: Recipe, start: str, run: RunDir) -> Path:
+    """The model folder that a name stands for: a model of the recipe, ``start``, ``builtin:...`` or a path."""
+    if start in recipe.models or (start == START and not isinstance(recipe.student.start, str)):
+        return run.model_dir(start)
+    from tutelage.students import student_path
+
+    named = recipe.student.start if start == START else start
+    assert isinstance(named, str)
+    return student_path(named)
+
+
+def start_needs(recipe: Recipe, start: str) -> tuple[str, ...]:
+    """The stage that makes a start. None is needed for one that lies outside of the run."""
+    if start in recipe.models:
+        return (stage_id("train", start),)
+    return (stage_id("new", START),) if start == START and not isinstance(recipe.student.start, str) else ()
+
+
+def start_settings(recipe: Recipe, start: str, run: RunDir) -> dict[str, str]:
+    """What identifies a start in a stage's settings: its files, unless a stage of this run makes them."""
+    if start_needs(recipe, start):
+        return {"start": start}
+    return {"start": start, "files": hash_files([start_folder(recipe, start, run)])}
+
+
+def student(recipe: Recipe, model: str, run: RunDir, *, temperature: float, seed: int) -> Policy:
+    """A model of the recipe as a policy in this process, on one thread."""
+    from tutelage.policies.local import LocalPolicy
+
+    section = recipe.student
+    return LocalPolicy(
+        start_folder(recipe, model, run),
+        temperature=temperature,
+        max_action_tokens=section.max_action_tokens,
+        max_context=section.max_context,
+        context_rule=context_rule(recipe),
+        seed=seed,
+        name=model,
+        num_threads=1,
+    )
+
+
+def arm_policy(recipe: Recipe, arm: str, run: RunDir) -> Policy:
+    """Who plays an arm of the evaluation."""
+    assert recipe.evaluate is not None
+    if arm == EXPERT:
+        assert recipe.expert is not None
+        return make_expert(recipe.expert)
+    return student(recipe, arm, run, temperature=recipe.evaluate.temperature, seed=seed_of(recipe, "evaluate"))
+
+
+def _task_options(env: str, where: str) -> Callable[..., Any]:
+    if env not in TASK_SETS:
+        raise ConfigError.unknown(f"{where}: env.name", env, TASK_SETS)
+    return _load(TASK_SETS[env])
+
+
+def _load(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    loaded: Callable[..., Any] = getattr(import_module(module), name)
+    return loaded
+
+
+def plain(section: BaseModel) -> dict[str, Any]:
+    """A section as plain data, for a stage's settings."""
+    return section.model_dump(mode="json")

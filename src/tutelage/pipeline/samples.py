@@ -1,0 +1,124 @@
+"""Stage `build`: kept trajectories of a model's data mix -> training samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tutelage.errors import ConfigError
+from tutelage.pipeline import parts
+from tutelage.pipeline.rollouts import kept_trajectories
+from tutelage.pipeline.stage import Stage, Tell, stage_id
+from tutelage.recipe import DataSection, Recipe
+from tutelage.run_dir import RunDir, write_json
+from tutelage.types import Trajectory
+
+
+def build_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
+    """Make the training samples of a model."""
+    model = recipe.models[name]
+
+    def act(tell: Tell) -> dict[str, Any]:
+        from tutelage.rendering.load import load_renderer
+        from tutelage.store import RecordStore
+        from tutelage.supervision.samples import SampleLedger, build_samples
+        from tutelage.supervision.step_masks import STEP_MASKS
+
+        renderer = load_renderer(parts.start_folder(recipe, model.start, run))
+        rule = parts.context_rule(recipe)
+        store: RecordStore = RecordStore(run.samples_path(name), "training_sample")
+        ledger = SampleLedger()
+        sources: dict[str, dict[str, Any]] = {}
+        chosen = [(part, choose(recipe, name, part, run)) for part in model.data]
+        total = sum(len(trajectories) for _, trajectories in chosen)
+        for part, trajectories in chosen:
+            mask = part.mask or model.mask
+            for trajectory in trajectories:
+                samples = build_samples(
+                    trajectory, STEP_MASKS[mask](trajectory), renderer, rule, model.layout, ledger=ledger
+                )
+                for sample in samples:
+                    store.append(sample)
+                tell(ledger.num_trajectories, total, "trajectories")
+            sources[part.source] = {
+                "mask": mask,
+                "trajectories": len(trajectories),
+                "student_steps": sum(t.num_student_steps for t in trajectories),
+                "expert_steps": sum(t.num_expert_steps for t in trajectories),
+            }
+        summary = {**ledger.to_json(), "sources": sources}
+        write_json(run.sample_ledger_path(name), summary)
+        if not ledger.num_samples:
+            raise ConfigError(
+                f"models.{name}: no sample has a trained token; the trajectories were refused for: {dict(ledger.refused)}. "
+                f"The mask '{model.mask}' does not fit who acted in {', '.join(sources)}."
+            )
+        return summary
+
+    rollouts = dict.fromkeys(
+        one for part in model.data for one in (part.source, part.expert_steps) if isinstance(one, str)
+    )
+    return Stage(
+        kind="build",
+        name=name,
+        needs=(*(stage_id("select", one) for one in rollouts), *parts.start_needs(recipe, model.start)),
+        settings={
+            "data": [parts.plain(part) for part in model.data],
+            "mask": model.mask,
+            "layout": model.layout,
+            "context": parts.plain(recipe.student.context),
+            "start": parts.start_settings(recipe, model.start, run),
+            "seed": recipe.seed,
+        },
+        outputs=(run.samples_path(name), run.sample_ledger_path(name)),
+        resumes=False,
+        act=act,
+    )
+
+
+def choose(recipe: Recipe, model: str, part: DataSection, run: RunDir) -> list[Trajectory]:
+    """The kept trajectories that a part of a mix takes, in an order drawn from the seed and the source.
+
+    Two models that take from one source take the same first ones.
+    """
+    kept = kept_trajectories(run, part.source)
+    where = f"models.{model}: data from '{part.source}'"
+    if not kept:
+        raise ConfigError(f"{where}: every trajectory was dropped. See {run.ledger_path(part.source)} for the reasons.")
+    order = np.random.default_rng(parts.seed_of(recipe, "data", part.source)).permutation(len(kept))
+    shuffled = [kept[index] for index in order]
+    if part.expert_steps is not None:
+        budget = part.expert_steps
+        if isinstance(budget, str):
+            budget = sum(t.num_expert_steps for t in kept_trajectories(run, budget))
+        return up_to_expert_steps(shuffled, budget, where)
+    if part.count is None:
+        return shuffled
+    if part.count > len(kept):
+        raise ConfigError(
+            f"{where}: count {part.count}, but only {len(kept)} trajectories were kept. Raise the count of "
+            f"rollouts.{part.source}.tasks, or take fewer; nothing is ever repeated. Reasons of the drops: {run.ledger_path(part.source)}"
+        )
+    return shuffled[: part.count]
+
+
+def up_to_expert_steps(trajectories: Sequence[Trajectory], budget: int, where: str) -> list[Trajectory]:
+    """The first trajectories whose expert steps come nearest to the budget; the last one is in only if that is nearer.
+
+    Example, expert steps 10, 10, 10 and budget 12: one trajectory (10 is nearer than 20).
+    """
+    taken: list[Trajectory] = []
+    total = 0
+    for trajectory in trajectories:
+        after = total + trajectory.num_expert_steps
+        if abs(after - budget) >= abs(total - budget):
+            return taken
+        taken.append(trajectory)
+        total = after
+    if total < budget:
+        raise ConfigError(
+            f"{where}: {budget} expert steps wanted, but all {len(taken)} kept trajectories have {total}. Collect more, or lower the budget."
+        )
+    return taken

@@ -1,0 +1,78 @@
+"""Stage `train`: training samples -> a model folder. Stage `new`: an untrained student."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from tutelage.pipeline import parts
+from tutelage.pipeline.stage import Stage, Tell, stage_id
+from tutelage.recipe import Recipe
+from tutelage.recipe_checks import START
+from tutelage.run_dir import RunDir
+
+
+def train_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
+    """Train a model. Resumes from its last checkpoint, with the same result as an unbroken training."""
+    model = recipe.models[name]
+    config = recipe.train_of(name)
+    config = replace(config, seed=parts.seed_of(recipe, "train", str(config.seed)), num_threads=config.num_threads or 1)
+    augment = recipe.augment_of(name)
+
+    def act(tell: Tell) -> dict[str, Any]:
+        from tutelage.store import read_records
+        from tutelage.training.sft import train_sft
+
+        start = parts.start_folder(recipe, model.start, run)
+        result = train_sft(
+            start,
+            read_records(run.samples_path(name), "training_sample"),
+            config,
+            run.model_dir(name),
+            augmentation=parts.augmentation(augment, start),
+            on_update=lambda update: tell(update.update_index + 1, update.num_updates, f"loss {update.loss:.3f}"),
+        )
+        return {
+            "updates": result.num_updates,
+            "trained_tokens": result.trained_tokens,
+            "total_tokens": result.total_tokens,
+            "final_loss": result.final_loss,
+            "training_seconds": round(result.seconds, 3),
+        }
+
+    return Stage(
+        kind="train",
+        name=name,
+        needs=(stage_id("build", name), *parts.start_needs(recipe, model.start)),
+        settings={
+            "train": {key: value for key, value in asdict(config).items() if key != "checkpoint_every"},
+            "augment": parts.plain(augment) if augment else None,
+            "start": parts.start_settings(recipe, model.start, run),
+        },
+        outputs=(run.model_dir(name),),
+        scratch=(run.model_dir(name).with_name(f".{name}.training"),),
+        resumes=True,
+        act=act,
+    )
+
+
+def new_stage(recipe: Recipe, run: RunDir) -> Stage:
+    """Make the untrained student that everything starts from."""
+    section = recipe.student.start
+    assert not isinstance(section, str)
+
+    def act(tell: Tell) -> dict[str, Any]:
+        from tutelage.training.student_model import new_student
+
+        new_student(run.model_dir(START), **section.model_dump(exclude={"name"}))
+        return {}
+
+    return Stage(
+        kind="new",
+        name=START,
+        needs=(),
+        settings=parts.plain(section),
+        outputs=(run.model_dir(START),),
+        resumes=False,
+        act=act,
+    )

@@ -1,0 +1,135 @@
+"""Worker processes: one Python with torch loaded, doing one stage after the other.
+
+Parent and worker speak JSON lines: stage ids go in by the worker's standard input, events come back by a pipe of their own.
+A plain child process, not multiprocessing: a user's script then needs no ``__main__`` guard. The worker inherits the lock of
+the run directory, and ends by itself when its parent is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from tutelage.run_dir import RunDir
+
+SINGLE_THREADED = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+class Worker:
+    """The parent's side of one worker process."""
+
+    def __init__(self, run: RunDir, lock_fd: int, events: queue.Queue[tuple[Worker, dict[str, Any]]]) -> None:
+        reading, writing = os.pipe()
+        with run.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tutelage.pipeline.worker", str(run.root), str(writing)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(writing, lock_fd),
+                # Its own session: Ctrl-C in the terminal reaches the parent alone, which then stops the workers.
+                start_new_session=True,
+                env={**os.environ, **SINGLE_THREADED},
+            )
+        os.close(writing)
+        self.stage: str | None = None
+        """Id of the stage it is at. None: idle."""
+        self._reader = threading.Thread(
+            target=self._read, args=(os.fdopen(reading, encoding="utf-8"), events), daemon=True
+        )
+        self._reader.start()
+
+    def start(self, stage: str) -> None:
+        assert self._process.stdin is not None
+        self.stage = stage
+        with contextlib.suppress(BrokenPipeError):  # A dead worker is reported by its reader.
+            self._process.stdin.write((json.dumps(stage) + "\n").encode())
+            self._process.stdin.flush()
+
+    def _read(self, pipe: IO[str], events: queue.Queue[tuple[Worker, dict[str, Any]]]) -> None:
+        with pipe:
+            for line in pipe:
+                events.put((self, json.loads(line)))
+        events.put((self, {"event": "ended", "code": self._process.wait()}))
+
+    def interrupt(self) -> None:
+        """Ask it to stop what it does; it stores what it has."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+
+    def close(self, seconds: float) -> None:
+        """End it: in order if it does so within `seconds`, else by force."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(1.0)
+
+
+def main(root: str, event_fd: int) -> None:
+    """The worker's side: do the stages that come in, until the parent closes the line."""
+    from tutelage.pipeline.plan import plan
+    from tutelage.pipeline.stage import do_stage
+
+    pipe = os.fdopen(event_fd, "w", encoding="utf-8")
+    stages: queue.Queue[str | None] = queue.Queue()
+    busy = threading.Event()
+    threading.Thread(target=_listen, args=(stages, busy), daemon=True).start()
+    run = RunDir(Path(root))
+
+    def send(event: str, **fields: Any) -> None:
+        pipe.write(json.dumps({"event": event, **fields}) + "\n")
+        pipe.flush()
+
+    def tell(done: int, total: int | None = None, text: str = "") -> None:
+        send("progress", done=done, total=total, text=text)
+
+    try:
+        work = plan(run.recipe(), run)
+        while (wanted := stages.get()) is not None:
+            busy.set()
+            try:
+                send("done", record=asdict(do_stage(work[wanted], run, tell)))
+            except Exception as error:
+                traceback.print_exc()
+                send("failed", **describe_error(error))
+            busy.clear()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _listen(stages: queue.Queue[str | None], busy: threading.Event) -> None:
+    for line in sys.stdin:
+        stages.put(json.loads(line))
+    if busy.is_set():
+        # The parent is gone in the middle of a stage; every stage can be cut anywhere.
+        os._exit(1)
+    stages.put(None)
+
+
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """What the parent needs to know of an error."""
+    return {"type": type(error).__name__, "message": str(error), "errno": getattr(error, "errno", None)}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

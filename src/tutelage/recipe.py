@@ -1,0 +1,453 @@
+"""What a run does: one YAML file, checked by typed models before anything starts.
+
+A recipe names artefacts that depend on each other (rollouts, models, evaluations). Out comes a frozen `Recipe`; a key that
+does not exist, a name that is not defined and an impossible value are `ConfigError`s that tell the file and the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from tutelage.errors import ConfigError
+from tutelage.rollout.episode import Limits
+from tutelage.training.config import SFTConfig
+from tutelage.types import Split
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+"""Names of artefacts become names of files."""
+
+
+_SFT_CONFIG: TypeAdapter[SFTConfig] = TypeAdapter(SFTConfig)
+
+
+class Section(BaseModel):
+    """A part of a recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Named(Section):
+    """Something chosen by name, with its own options beside it: ``{name: uniform, low: 0, high: 30}``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class TasksSection(Section):
+    """A stretch of a panel. Further keys override options of `env`, e.g. ``size: real``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    split: Split
+    start: int = Field(default=0, ge=0)
+    """Index of the first task in the panel."""
+    count: int | None = Field(default=None, ge=1)
+    """None: the usual number of the environment, or all games of a folder."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class NewStudentSection(Section):
+    """An untrained tiny student, made at the start of the run: ``{name: new, hidden: 32}``. See `new_student`."""
+
+    name: Literal["new"]
+    hidden: int = Field(default=128, ge=1)
+    layers: int = Field(default=4, ge=1)
+    heads: int = Field(default=4, ge=1)
+    seed: int = 0
+
+
+class StudentSection(Section):
+    """The model that is trained, and how it acts in rollouts."""
+
+    start: str | NewStudentSection = "builtin:household_tiny"
+    """Model folder, or ``builtin:`` and a checkpoint of the package, or ``{name: new}``."""
+    temperature: float = Field(default=0.4, ge=0.0)
+    """0 is greedy."""
+    max_action_tokens: int = Field(default=24, ge=1)
+    max_context: int = Field(default=2048, ge=16)
+    context: Named = Named(name="full")
+    """How much of the transcript it sees, when acting and in training samples alike."""
+
+
+class RolloutSection(Section):
+    """Who acts, on which tasks, under which switch rule."""
+
+    switch: Named
+    tasks: TasksSection
+    student: str | None = None
+    """A model of this recipe, or ``start``. None: the expert acts from step 0."""
+    temperature: float | None = Field(default=None, ge=0.0)
+    """None: as in `student`."""
+    samples: int = Field(default=1, ge=1)
+    """Episodes per task."""
+    concurrency: int = Field(default=64, ge=1)
+    """Episodes live at once; a student acts in all of them in one batch."""
+    retries: int = Field(default=2, ge=0)
+    """How often an episode is tried again after a failure of the machinery."""
+
+
+class DataSection(Section):
+    """Part of a model's data mix: kept trajectories of one rollout, in a seeded order."""
+
+    source: str
+    count: int | None = Field(default=None, ge=1)
+    """Trajectories, after all filters. None: all. Too few kept is an error; nothing is ever repeated."""
+    expert_steps: int | str | None = None
+    """Budget instead of a count: a number of expert steps, or the name of the rollout whose kept expert steps to match."""
+    mask: str | None = None
+    """None: as in the model."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"source": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> DataSection:
+        if self.count is not None and self.expert_steps is not None:
+            raise ValueError("give count or expert_steps, not both")
+        return self
+
+
+class ModelSection(Section):
+    """A student after training on a data mix."""
+
+    start: str
+    """Another model of this recipe, ``start`` (the student's), a folder, or ``builtin:...``."""
+    data: list[DataSection] = Field(min_length=1)
+    mask: str = "expert_steps"
+    """Whose steps learn: ``expert_steps``, ``student_steps`` or ``all_steps``."""
+    layout: Literal["whole", "per_step"] = "whole"
+    """One sample per trajectory, or one per trained step (needed where the context is shortened)."""
+    train: dict[str, Any] = Field(default_factory=dict)
+    """Keys of the recipe's `train` that differ for this model."""
+    augment: Named | None = None
+    """None: as in the recipe. ``{name: none}``: no augmentation for this model."""
+
+
+class EvaluateSection(Section):
+    """The fixed panel on which models are measured."""
+
+    tasks: TasksSection
+    models: list[str] = Field(default_factory=list)
+    """In the order of the table. ``expert`` and ``start`` may stand among them. Empty: every model of the recipe."""
+    baseline: str | None = None
+    """The others are compared with it, task by task. None: no comparison."""
+    temperature: float = Field(default=0.0, ge=0.0)
+    samples: int = Field(default=1, ge=1)
+    concurrency: int = Field(default=128, ge=1)
+
+
+class ReportSection(Section):
+    """The page at the end."""
+
+    title: str = ""
+
+
+class Recipe(Section):
+    """A whole run."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    description: str = ""
+    seed: int = 0
+    workers: int = Field(default=2, ge=1)
+    """Stages that run side by side, each with one torch thread. 1: all in this process."""
+    env: Named
+    expert: Named | None = None
+    student: StudentSection = StudentSection()
+    limits: Limits = Limits()
+    """Where an episode ends if the environment does not end it."""
+    rollouts: dict[str, RolloutSection] = Field(default_factory=dict)
+    select: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Filters by name, with their options. The same for every rollout, or arms could not be compared."""
+    train: SFTConfig = SFTConfig()
+    """Settings of training for all models. Its seed is mixed with the recipe's."""
+    augment: Named | None = None
+    """Change of a sample's token ids at each use, e.g. ``{name: object_renaming}``. None: as they are."""
+    models: dict[str, ModelSection] = Field(default_factory=dict)
+    evaluate: EvaluateSection | None = None
+    report: ReportSection = ReportSection()
+
+    @property
+    def evaluated(self) -> list[str]:
+        """Names of the arms of the evaluation, in order."""
+        if self.evaluate is None:
+            return []
+        return self.evaluate.models or list(self.models)
+
+    def train_of(self, model: str) -> SFTConfig:
+        """Settings of training for one model: the recipe's, with the model's own in their place."""
+        return _SFT_CONFIG.validate_python({**asdict(self.train), **self.models[model].train})
+
+    def augment_of(self, model: str) -> Named | None:
+        """The augmentation of one model. None: none."""
+        chosen = self.models[model].augment or self.augment
+        return None if chosen is None or chosen.name == "none" else chosen
+
+    def to_yaml(self) -> str:
+        """The resolved recipe, every default written out."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+
+
+def recipes_dir() -> Path:
+    """Folder of the recipes that travel with the package; in a checkout, its `recipes/`."""
+    packaged = Path(__file__).parent / "recipes"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "recipes"
+
+
+def recipe_names() -> list[str]:
+    """Names of the packaged recipes, e.g. ``household_oec`` and ``smoke/household_oec``."""
+    root = recipes_dir()
+    return sorted(str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.yaml"))
+
+
+def find_recipe(recipe: str | Path) -> Path:
+    """A path as it stands, or the name of a packaged recipe."""
+    path = Path(recipe)
+    if path.is_file():
+        return path
+    packaged = recipes_dir() / path.with_suffix(".yaml")
+    if packaged.is_file() and not path.is_absolute():
+        return packaged
+    if path.suffix in (".yaml", ".yml") and len(path.parts) > 1:
+        raise ConfigError(f"{path}: no such recipe file. Packaged recipes: {', '.join(recipe_names())}.")
+    raise ConfigError.unknown("recipe", str(recipe), recipe_names())
+
+
+def load_recipe(recipe: str | Path, *, set: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
+    """Read and check a recipe.
+
+    recipe: a YAML file, or the name of a packaged recipe such as ``household_oec``.
+    set: overrides, as ``["train.lr=1e-3", "models.corrected.mask=all_steps"]`` or as a mapping of dotted keys to values.
+    `null` removes an entry, e.g. ``models.imitation_double=null``.
+    """
+    path = find_recipe(recipe)
+    data = read_yaml(path)
+    overrides = set.items() if isinstance(set, Mapping) else [parse_override(text) for text in set]
+    for key, value in overrides:
+        apply_override(data, key, value)
+    return check_recipe(data, where=str(path))
+
+
+def check_recipe(data: Mapping[str, Any], where: str = "recipe") -> Recipe:
+    """Plain data -> Recipe. where: the file, for messages."""
+    cleaned = _without_removed(data)
+    _check_keys(Recipe, cleaned, where, prefix="")
+    for name, model in (cleaned.get("models") or {}).items():
+        if isinstance(model, dict) and isinstance(model.get("train"), dict):
+            _check_keys(SFTConfig, model["train"], where, prefix=f"models.{name}.train.")
+    key = ""
+    try:
+        recipe = Recipe.model_validate(cleaned)
+        for name in recipe.models:
+            key = f"models.{name}.train."
+            recipe.train_of(name)
+    except ValidationError as error:
+        raise ConfigError(_describe(error, where, key)) from None
+    from tutelage.recipe_checks import check_references
+
+    check_references(recipe, where)
+    return recipe
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A key that stands twice is a mistake, never the later one winning."""
+
+
+def _construct_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: dict[Any, int] = {}
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"key {key!r} stands twice (lines {seen[key]} and {key_node.start_mark.line + 1})",
+                key_node.start_mark,
+            )
+        seen[key] = key_node.start_mark.line + 1
+    return loader.construct_mapping(node, deep=True)
+
+
+_UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file that holds one mapping."""
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start}).") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"{path}: holds {type(data).__name__}, expected a mapping of sections (name, env, rollouts, ...)."
+        )
+    return data
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """``train.lr=1e-3`` -> (``train.lr``, value read as YAML)."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(f"--set {text}: expected KEY=VALUE, e.g. --set train.lr=0.001")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {text}: the value is not valid YAML. Quote it, e.g. --set '{key}=\"...\"'.") from None
+
+
+def apply_override(data: dict[str, Any], key: str, value: Any) -> None:
+    """Set one dotted key in place; a number is a position in a list. Missing sections are made, and checked later."""
+    place: Any = data
+    parts = key.split(".")
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        where = f"--set {key}: '{'.'.join(parts[:index])}'"
+        if isinstance(place, list):
+            if not part.isdigit() or int(part) >= len(place):
+                raise ConfigError(
+                    f"{where} is a list of {len(place)}; '{part}' is not one of its positions 0 to {len(place) - 1}."
+                )
+            step: Any = int(part)
+        elif isinstance(place, dict):
+            step = part
+            if not last and place.get(part) is None:
+                place[part] = {}
+        else:
+            raise ConfigError(f"{where} is {place!r}, a single value; it has no key '{part}'.")
+        if last:
+            place[step] = value
+        else:
+            place = place[step]
+
+
+def _without_removed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of rollouts, select and models that are null or false are taken out; a filter that is true has no options."""
+    cleaned = dict(data)
+    for section in ("rollouts", "select", "models"):
+        entries = cleaned.get(section)
+        if isinstance(entries, dict):
+            cleaned[section] = {
+                name: entry for name, entry in entries.items() if entry is not None and entry is not False
+            }
+    if isinstance(cleaned.get("select"), dict):
+        cleaned["select"] = {name: {} if options is True else options for name, options in cleaned["select"].items()}
+    return {key: value for key, value in cleaned.items() if not (key == "evaluate" and value is False)}
+
+
+def _check_keys(section: type, data: Any, where: str, prefix: str) -> None:
+    """Raise on the first key that a section does not know, with the nearest one that it does."""
+    if not isinstance(data, Mapping):
+        return
+    known = _annotations(section)
+    open_ended = issubclass(section, BaseModel) and section.model_config.get("extra") == "allow"
+    for key, value in data.items():
+        if key not in known:
+            if open_ended:
+                continue
+            raise unknown_key(where, prefix, str(key), known)
+        kind, inner = _inner_section(known[key])
+        if inner is None:
+            continue
+        if kind is dict and isinstance(value, Mapping):
+            for name, entry in value.items():
+                _check_keys(inner, entry, where, f"{prefix}{key}.{name}.")
+        elif kind is list and isinstance(value, list):
+            for index, entry in enumerate(value):
+                _check_keys(inner, entry, where, f"{prefix}{key}.{index}.")
+        elif kind is None:
+            _check_keys(inner, value, where, f"{prefix}{key}.")
+
+
+def _annotations(section: type) -> dict[str, Any]:
+    """Key -> type, of a model or a dataclass."""
+    if issubclass(section, BaseModel):
+        return {name: field.annotation for name, field in section.model_fields.items()}
+    assert is_dataclass(section)
+    return {one.name: one.type for one in fields(section)}
+
+
+def _inner_section(annotation: Any) -> tuple[type | None, type | None]:
+    """The section inside an annotation: ``dict[str, RolloutSection]`` -> (dict, RolloutSection)."""
+    if isinstance(annotation, type) and (is_dataclass(annotation) or issubclass(annotation, BaseModel)):
+        return None, annotation
+    origin = get_origin(annotation)
+    for argument in get_args(annotation):
+        _, inner = _inner_section(argument)
+        if inner is not None:
+            return (origin if origin in (dict, list) else None), inner
+    return None, None
+
+
+def unknown_key(where: str, prefix: str, key: str, known: Iterable[str]) -> ConfigError:
+    """The error of a misspelt key: full dotted key, nearest known one, all known ones."""
+    options = list(known)
+    near = difflib.get_close_matches(key, options, n=1, cutoff=0.5)
+    hint = f" Did you mean '{prefix}{near[0]}'?" if near else ""
+    place = f"in '{prefix.rstrip('.')}'" if prefix else "at the top"
+    return ConfigError(f"{where}: unknown key '{prefix}{key}'.{hint} Known {place}: {', '.join(options) or 'none'}.")
+
+
+def _describe(error: ValidationError, where: str, prefix: str = "") -> str:
+    lines = []
+    for item in error.errors():
+        key = prefix + ".".join(str(part) for part in item["loc"])
+        if item["type"] == "missing":
+            lines.append(f"{where}: key '{key}' is missing.")
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            got = "" if isinstance(item["input"], dict | list) else f" {item['input']!r}"
+            lines.append(f"{where}: {key or 'recipe'}{':' if got else ''}{got}: {message[:1].lower()}{message[1:]}.")
+    return "\n".join(lines)
+
+
+def build_named(
+    where: str, key: str, name: str, options: Mapping[str, Any], makers: Mapping[str, Callable[..., Any]]
+) -> Any:
+    """Make what a recipe names, e.g. a switch rule, and blame the right key if that cannot be.
+
+    makers: name -> class or function whose keyword arguments are the options.
+    """
+    if name not in makers:
+        near = difflib.get_close_matches(name, list(makers), n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(f"{where}: {key}: unknown name '{name}'.{hint} Known: {', '.join(sorted(makers))}.")
+    check_options(where, key, options, makers[name])
+    try:
+        return makers[name](**options)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: {key} ({name}): {error}") from None
+
+
+def check_options(where: str, key: str, options: Mapping[str, Any], maker: Callable[..., Any]) -> None:
+    """Refuse options that `maker` has no keyword argument for."""
+    parameters = inspect.signature(maker).parameters
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return
+    for option in options:
+        if option not in parameters:
+            raise unknown_key(where, f"{key}.", str(option), parameters)

@@ -1,0 +1,121 @@
+"""Does a recipe hold together? Every name it uses is defined, and every rule, filter and option can be made.
+
+Runs when a recipe is loaded, so that nothing fails at minute nine that could have failed at once. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import difflib
+import graphlib
+import math
+import re
+from collections.abc import Iterable
+
+from tutelage.errors import ConfigError
+from tutelage.recipe import NAME_PATTERN, Recipe, TasksSection
+
+START = "start"
+"""Name by which a recipe refers to the student before any training."""
+EXPERT = "expert"
+"""Name of the expert among the arms of an evaluation."""
+
+
+def check_references(recipe: Recipe, where: str) -> None:
+    """Raise `ConfigError` on the first thing that does not fit. where: the file, for messages."""
+    _check_names(recipe, where)
+    _check_rollouts(recipe, where)
+    _check_models(recipe, where)
+    _check_evaluation(recipe, where)
+    _check_no_cycle(recipe, where)
+    from tutelage.pipeline.parts import check_parts
+
+    check_parts(recipe, where)
+
+
+def _check_names(recipe: Recipe, where: str) -> None:
+    for section, names in (("rollouts", recipe.rollouts), ("models", recipe.models)):
+        for name in names:
+            if not re.match(NAME_PATTERN, name):
+                raise ConfigError(
+                    f"{where}: {section}.{name}: use letters, digits, '_', '.' and '-'; it becomes a file name."
+                )
+            if section == "models" and name in (START, EXPERT):
+                raise ConfigError(f"{where}: models.{name}: '{name}' is a reserved word. Choose another name.")
+
+
+def _check_rollouts(recipe: Recipe, where: str) -> None:
+    for name, rollout in recipe.rollouts.items():
+        key = f"rollouts.{name}"
+        if rollout.student is not None:
+            _one_of(where, f"{key}.student", rollout.student, [*recipe.models, START])
+
+
+def _check_models(recipe: Recipe, where: str) -> None:
+    for name, model in recipe.models.items():
+        key = f"models.{name}"
+        if not model.start.startswith("builtin:") and "/" not in model.start:
+            _one_of(
+                where,
+                f"{key}.start",
+                model.start,
+                [*recipe.models, START],
+                more="a folder (with a '/'), or builtin:NAME",
+            )
+        for index, part in enumerate(model.data):
+            _one_of(where, f"{key}.data.{index}.source", part.source, recipe.rollouts)
+            if isinstance(part.expert_steps, str):
+                _one_of(where, f"{key}.data.{index}.expert_steps", part.expert_steps, recipe.rollouts)
+        sources = [part.source for part in model.data]
+        if len(set(sources)) < len(sources):
+            raise ConfigError(
+                f"{where}: {key}.data names a rollout twice ({', '.join(sources)}); nothing is ever repeated."
+            )
+
+
+def _check_evaluation(recipe: Recipe, where: str) -> None:
+    if recipe.evaluate is None:
+        return
+    for name in recipe.evaluated:
+        _one_of(where, "evaluate.models", name, [*recipe.models, START, EXPERT])
+    if len(set(recipe.evaluated)) < len(recipe.evaluated):
+        raise ConfigError(f"{where}: evaluate.models names an arm twice: {', '.join(recipe.evaluated)}.")
+    if recipe.evaluate.baseline is not None:
+        _one_of(where, "evaluate.baseline", recipe.evaluate.baseline, recipe.evaluated)
+    if EXPERT in recipe.evaluated and recipe.expert is None:
+        raise ConfigError(f"{where}: evaluate.models names 'expert', but the recipe has no 'expert'.")
+    for name, rollout in recipe.rollouts.items():
+        if _overlap(rollout.tasks, recipe.evaluate.tasks):
+            raise ConfigError(
+                f"{where}: rollouts.{name}.tasks and evaluate.tasks share tasks of the split '{rollout.tasks.split}'. "
+                "A model must be measured on tasks that it was not trained on: use another split or another stretch."
+            )
+
+
+def _overlap(a: TasksSection, b: TasksSection) -> bool:
+    end_a = math.inf if a.count is None else a.start + a.count
+    end_b = math.inf if b.count is None else b.start + b.count
+    return a.split == b.split and a.options == b.options and a.start < end_b and b.start < end_a
+
+
+def _check_no_cycle(recipe: Recipe, where: str) -> None:
+    graph: dict[str, set[str]] = {}
+    for name, rollout in recipe.rollouts.items():
+        graph[f"rollouts.{name}"] = {f"models.{rollout.student}"} if rollout.student in recipe.models else set()
+    for name, model in recipe.models.items():
+        needs = {f"rollouts.{part.source}" for part in model.data}
+        graph[f"models.{name}"] = needs | ({f"models.{model.start}"} if model.start in recipe.models else set())
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        raise ConfigError(f"{where}: artefacts wait for each other: {' -> '.join(reversed(error.args[1]))}.") from None
+
+
+def _one_of(where: str, key: str, name: str, known: Iterable[str], more: str = "") -> None:
+    options = list(known)
+    if name in options:
+        return
+    near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise ConfigError(
+        f"{where}: {key}: no '{name}' in this recipe.{hint} Known: {', '.join([*options, *([more] if more else [])])}."
+    )
