@@ -7,10 +7,10 @@ the lamp. It is never won at the start: whatever has to be carried does not yet 
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
@@ -68,23 +68,13 @@ _FITS: Final = {
 }
 """Object type -> the receptacle types it may lie in."""
 _PAIRS: Final = {r: frozenset((r, o) for o in inside) for r, inside in CAN_CONTAIN.items()}
-_CROWDING: Final = {"real": CROWDING, "small": {kind: weight**0.5 for kind, weight in CROWDING.items()}}
+_CROWDING: Final = {"real": CROWDING, "small": {kind: math.sqrt(weight) for kind, weight in CROWDING.items()}}
 """Small rooms spread their objects more evenly, so that there is something to search."""
 _COORDINATES: Final = tuple(
     f"_{'minus' if n < 0 else 'plus'}_{abs(n) // 100:02d}_dot_{abs(n) % 100:02d}" for n in range(-400, 400)
 )
 _BASIN: Final = {"sinkbasin": "sink", "bathtubbasin": "bathtub"}
 """Receptacle types whose id begins with what they belong to and ends with the type."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A receptacle of the room being made."""
-
-    id: str
-    type: str
-    location: str
-    openable: bool
 
 
 def generate_game(
@@ -97,7 +87,7 @@ def generate_game(
 ) -> Game:
     """The game of a seed. All arguments together decide it.
 
-    size: `small` (about 12 receptacles and 11 objects) or `real` (about 22 and 30, as the released games).
+    size: `small` (about 12 receptacles and 11 objects) or `real` (about 23 and 36, as the released games).
     task_type, room: drawn from the seed where None; a room must allow the task type (a microwave stands in kitchens).
     layouts: `seen` or `unseen` restricts the room to the layouts of train and validation, or to those of test.
     Raises ConfigError on an unknown name or a room that does not allow the task type.
@@ -168,12 +158,12 @@ class _Builder:
         self.goal = goal
         self.used_ids: set[str] = set()
         self.used_locations: set[str] = set()
-        self.places: list[_Place] = []
-        self.choices: dict[tuple[str, bool], tuple[list[_Place], list[float]]] = {}
+        self.receptacles: list[Receptacle] = []
+        self.choices: dict[tuple[str, bool], tuple[list[Receptacle], list[float]]] = {}
         """(object type, whether the goal's receptacles are left out) -> places and their cumulated weights."""
         self.objects: dict[str, str] = {}
         """Object id -> type."""
-        self.lies_in: list[tuple[str, _Place]] = []
+        self.lies_in: list[tuple[str, Receptacle]] = []
 
     def build(self, game_id: str) -> Game:
         form = int(self.rng.random() * 2)
@@ -187,10 +177,7 @@ class _Builder:
             task=self.goal.sentence(form),
             goal=self.goal,
             start_location=start,
-            receptacles=tuple(
-                Receptacle(id=p.id, type=p.type, location=p.location, openable=p.openable)
-                for p in sorted(self.places, key=lambda p: p.id)
-            ),
+            receptacles=tuple(sorted(self.receptacles, key=lambda r: r.id)),
             objects=tuple(HouseholdObject(id=i, **_FACTS[kind]) for i, kind in sorted(self.objects.items())),
             in_receptacle=tuple(sorted((i, place.id) for i, place in self._with_neighbours())),
             object_locations=tuple(sorted((i, place.location) for i, place in self.lies_in)),
@@ -208,7 +195,9 @@ class _Builder:
                 openable = kind in OPENABLE and not (kind in doorless and self.rng.random() < doorless[kind])
                 stem = _BASIN.get(kind, kind)
                 suffix = f"_bar_{kind}" if kind in _BASIN else ""
-                self.places.append(_Place(self._new_id(stem, suffix), kind, location, openable))
+                self.receptacles.append(
+                    Receptacle(id=self._new_id(stem, suffix), type=kind, location=location, openable=openable)
+                )
 
     # Objects
 
@@ -228,7 +217,7 @@ class _Builder:
                     counts[kind] = self._num_copies(kind, copies)
             return counts
         wanted = draw(rng, SMALL_NUM_OBJECTS)
-        others = [kind for kind in others if rng.random() < self.room.objects[kind] ** 0.5]
+        others = [kind for kind in others if rng.random() < math.sqrt(self.room.objects[kind])]
         total = sum(counts.values())
         while total < wanted and others:
             kind = others.pop(int(rng.random() * len(others)))
@@ -254,21 +243,21 @@ class _Builder:
             self.objects[object_id] = object_type
             self.lies_in.append((object_id, place))
 
-    def _choices(self, object_type: str, away: bool) -> tuple[list[_Place], list[float]]:
+    def _choices(self, object_type: str, away: bool) -> tuple[list[Receptacle], list[float]]:
         found = self.choices.get((object_type, away))
         if found is None:
             fits, crowding = _FITS[object_type], _CROWDING[self.size]
             target = self.goal.receptacle_type if away else None
-            places = [p for p in self.places if p.type in fits and p.type != target]
+            places = [p for p in self.receptacles if p.type in fits and p.type != target]
             found = places, list(accumulate(crowding[p.type] for p in places))
             self.choices[object_type, away] = found
         return found
 
-    def _with_neighbours(self) -> list[tuple[str, _Place]]:
+    def _with_neighbours(self) -> list[tuple[str, Receptacle]]:
         """Which object is in which receptacle. In rooms of real size a pan over two burners is in both."""
         inside = list(self.lies_in)
         if self.size == "real":
-            burners = [p for p in self.places if p.type == "stoveburner"]
+            burners = [p for p in self.receptacles if p.type == "stoveburner"]
             inside += [
                 (object_id, other)
                 for object_id, place in self.lies_in
