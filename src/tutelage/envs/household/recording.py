@@ -95,7 +95,7 @@ def record_episode(
     game: str,
     episode: str,
     choose: Callable[[OriginalEngine], str | None],
-    max_steps: int,
+    max_steps: int = 200,
     task: str | None = None,
 ) -> dict[str, Any]:
     """One transcript of the original engine.
