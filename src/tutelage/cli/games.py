@@ -13,7 +13,7 @@ from tutelage.pipeline.table import Arm, plain_table
 from tutelage.run_dir import StageRecord, now, write_json
 from tutelage.store import RecordStore
 from tutelage.tasks.registry import load_tasks
-from tutelage.types import Actor, Split, Trajectory
+from tutelage.types import Actor, Split
 
 if TYPE_CHECKING:
     from tutelage.policies.base import Policy
@@ -34,23 +34,18 @@ def evaluate_games(
     tasks = load_tasks("household", Split.TEST, start=0, count=count, source="folder", root=games, max_steps=max_steps)
     policy = _player(model, temperature, seed)
     store: RecordStore | None = RecordStore(out / "trajectories.jsonl", "trajectory") if out is not None else None
-    played = len(store) if store is not None else 0
     stage = f"evaluate:{policy.name}"
     with Display() as display:
         display(Event(stage=stage, state="started"))
-
-        def on_trajectory(trajectory: Trajectory) -> None:
-            nonlocal played
-            played += 1
-            display(Event(stage=stage, state="progress", done=played, total=len(tasks), text="episodes"))
-
         result, summary = evaluate(
             policy,
             tasks,
             role=Actor.EXPERT if model is None else Actor.STUDENT,
             seed=seed,
             store=store,
-            on_trajectory=on_trajectory,
+            on_progress=lambda done, total: display(
+                Event(stage=stage, state="progress", done=done, total=total, text="episodes")
+            ),
         )
         record = StageRecord(
             state="done",

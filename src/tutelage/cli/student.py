@@ -19,8 +19,11 @@ def new(
     seed: Annotated[int, typer.Option("--seed")] = 0,
 ) -> None:
     """Make an untrained tiny student: model, tokenizer and chat template as a plain model folder."""
+    from transformers.utils.logging import disable_progress_bar
+
     from tutelage.training.student_model import new_student
 
+    disable_progress_bar()
     print(new_student(out, hidden=hidden, layers=layers, heads=heads, seed=seed))
 
 

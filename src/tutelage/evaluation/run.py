@@ -60,6 +60,7 @@ def evaluate(
     concurrency: int = 64,
     store: RecordStore | None = None,
     on_trajectory: Callable[[Trajectory], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[EvaluationResult, RolloutSummary]:
     """Play every task of a panel with one policy and score it.
 
@@ -75,6 +76,7 @@ def evaluate(
         store=store,
         concurrency=concurrency,
         on_trajectory=on_trajectory,
+        on_progress=on_progress,
     )
     return result_of(summary.trajectories, name=name or policy.name, policy_version=policy.version), summary
 

@@ -22,37 +22,24 @@ def evaluate_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
     seed = parts.seed_of(recipe, "evaluate")
 
     def act(tell: Tell) -> dict[str, Any]:
-        from tutelage.evaluation.run import evaluate, result_of
+        from tutelage.evaluation.run import evaluate
         from tutelage.store import RecordStore
 
-        path = run.evaluation_trajectories_path(arm)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        store: RecordStore = RecordStore(path, "trajectory")
-        total = len(tasks) * section.samples
-        played = len(store)
-        tell(played, total, "episodes")
-
-        def on_trajectory(trajectory: Trajectory) -> None:
-            nonlocal played
-            played += 1
-            tell(played, total, "episodes")
-
         policy = parts.arm_policy(recipe, arm, run)
-        evaluate(
+        role = Actor.EXPERT if arm == EXPERT else Actor.STUDENT
+        store: RecordStore[Trajectory] = RecordStore(run.evaluation_trajectories_path(arm), "trajectory")
+        result, _ = evaluate(
             policy,
             tasks,
-            role=Actor.EXPERT if arm == EXPERT else Actor.STUDENT,
+            role=role,
             name=arm,
-            limits=recipe.limits,
+            limits=parts.limits(recipe, {role}),
             samples_per_task=section.samples,
             seed=seed,
             concurrency=section.concurrency,
             store=store,
-            on_trajectory=on_trajectory,
+            on_progress=lambda done, total: tell(done, total, "episodes"),
         )
-        # Scored from the file, so that an interrupted evaluation and an unbroken one are read alike.
-        played_all = sorted(store, key=lambda one: one.trajectory_id)
-        result = result_of(played_all, name=arm, policy_version=policy.version)
         write_json(run.result_path(arm), result.to_json())
         return {
             "tasks": result.num_tasks,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from tutelage.policies.registry import EXPERTS
 from tutelage.recipe import Named, Recipe, RolloutSection, TasksSection, build_named, check_options
 from tutelage.recipe_checks import EXPERT, START
 from tutelage.rendering.context import CONTEXT_RULES, ContextRule
+from tutelage.rollout.episode import Limits
 from tutelage.rollout.switch import SWITCH_RULES, SwitchRule, make_rule
 from tutelage.run_dir import RunDir, hash_files
 from tutelage.selection.filters import FILTERS, Filter
 from tutelage.supervision.step_masks import STEP_MASKS
-from tutelage.tasks.registry import TASK_SETS, load_tasks
+from tutelage.tasks.registry import TASK_SETS, load_tasks, make_task_set
 from tutelage.types import Actor, Task, stable_hash
 
 AUGMENTATIONS = {"object_renaming": "tutelage.training.augment:ObjectRenaming"}
@@ -35,6 +37,10 @@ def check_parts(recipe: Recipe, where: str) -> None:
         sections["evaluate.tasks"] = recipe.evaluate.tasks
     for key, section in sections.items():
         check_options(where, key, section.options, _task_options(recipe.env.name, where))
+        try:
+            make_task_set(recipe.env.name, **{**recipe.env.options, **section.options})
+        except (ConfigError, TypeError, ValueError) as error:
+            raise ConfigError(f"{where}: env, {key}: {error}") from None
     if recipe.expert is not None:
         make_expert(recipe.expert, where)
     rule = context_rule(recipe, where)
@@ -102,6 +108,11 @@ def all_filters(recipe: Recipe, where: str = "recipe") -> dict[str, Filter]:
     return {
         name: build_named(where, f"select.{name}", name, options, FILTERS) for name, options in recipe.select.items()
     }
+
+
+def limits(recipe: Recipe, policies: Container[Actor]) -> Limits:
+    """The recipe's limits; without an expert, the end of what the student may do is the end of the episode."""
+    return recipe.limits if Actor.EXPERT in policies else replace(recipe.limits, on_student_limit="end")
 
 
 def augmentation(named: Named | None, model_dir: Path) -> Callable[..., Any] | None:

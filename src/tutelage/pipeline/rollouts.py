@@ -37,7 +37,7 @@ def rollout_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
             make_jobs(tasks, seed=seed, samples_per_task=section.samples),
             policies=policies,
             rule=parts.switch_rule(section.switch),
-            limits=recipe.limits,
+            limits=parts.limits(recipe, policies),
             store=store,
             concurrency=section.concurrency,
             retries=section.retries,

@@ -62,8 +62,11 @@ def new_stage(recipe: Recipe, run: RunDir) -> Stage:
     assert not isinstance(section, str)
 
     def act(tell: Tell) -> dict[str, Any]:
+        from transformers.utils.logging import disable_progress_bar
+
         from tutelage.training.student_model import new_student
 
+        disable_progress_bar()  # transformers' own, in the middle of ours
         new_student(run.model_dir(START), **section.model_dump(exclude={"name"}))
         return {}
 
