@@ -164,6 +164,8 @@ def _play_steps(episode: Episode, env: Env) -> Generator[Ask, Action, StopReason
     for step, result in replay_steps(env, task, episode.observation, episode.prefix):
         episode.steps.append(step)
         episode.observation = result.observation
+        if result.terminated or result.truncated:
+            return StopReason.COMPLETED if result.terminated else StopReason.MAX_STEPS
     student_limit: StopReason | None = None
     while True:
         if time.monotonic() >= episode.deadline:

@@ -242,20 +242,14 @@ class _Runner:
     def _collect(self) -> None:
         """Take what threads came back with. Wait for it as long as nothing else can be done."""
         while self.running:
-            now = time.monotonic()
-            overdue = [live for live in self.running if live.episode.deadline <= now]
-            for live in overdue:
-                live.give_up(StopReason.TIMEOUT, f"no end after {live.episode.limits.episode_seconds:g} s")
-                self._finish(live)
-            if overdue:
-                return
-            wait = min(live.episode.deadline for live in self.running) - now
-            if self.waiting:
-                wait = min(wait, BATCH_WAIT_SECONDS)
             try:
-                live, ask, error = self.driven.get(timeout=min(wait, threading.TIMEOUT_MAX))
+                live, ask, error = self._next_driven()
             except queue.Empty:
-                if self.waiting:
+                overdue = [live for live in self.running if live.episode.deadline <= time.monotonic()]
+                for live in overdue:
+                    live.give_up(StopReason.TIMEOUT, f"no end after {live.episode.limits.episode_seconds:g} s")
+                    self._finish(live)
+                if overdue or self.waiting:
                     return
                 continue
             if live not in self.running:
@@ -266,6 +260,14 @@ class _Runner:
             self._driven(live, ask)
             if ask is None:
                 return  # Its place is free for the next episode.
+
+    def _next_driven(self) -> tuple[Live, Ask | None, BaseException | None]:
+        """What came back first. Raises `queue.Empty` when it is time to do something else."""
+        wait = min(live.episode.deadline for live in self.running) - time.monotonic()
+        if self.waiting:
+            wait = min(wait, BATCH_WAIT_SECONDS)
+        # Zero, not less: who came back in time is taken before anybody is called overdue.
+        return self.driven.get(timeout=max(0.0, min(wait, threading.TIMEOUT_MAX)))
 
     def _answer_waiting(self) -> None:
         """Ask each batched policy once for all that wait for it."""
