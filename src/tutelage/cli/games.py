@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,7 @@ from tutelage.pipeline.run import Event
 from tutelage.pipeline.table import Arm, plain_table
 from tutelage.run_dir import StageRecord, now, write_json
 from tutelage.store import RecordStore
-from tutelage.tasks.registry import load_tasks
-from tutelage.types import Actor, Split
+from tutelage.types import Actor
 
 if TYPE_CHECKING:
     from tutelage.policies.base import Policy
@@ -31,7 +31,10 @@ def evaluate_games(
     as_json: bool,
 ) -> None:
     """Play every game below a folder and print the table. model None: the household expert plays."""
-    tasks = load_tasks("household", Split.TEST, start=0, count=count, source="folder", root=games, max_steps=max_steps)
+    found = HouseholdTasks(source="folder", root=games, max_steps=max_steps)
+    tasks = [task for split in found.splits for task in found.load(split)][:count]
+    if found.skipped:
+        print(f"note: {found.report()}", file=sys.stderr)
     policy = _player(model, temperature, seed)
     store: RecordStore | None = RecordStore(out / "trajectories.jsonl", "trajectory") if out is not None else None
     stage = f"evaluate:{policy.name}"

@@ -92,6 +92,11 @@ class HouseholdTasks:
         return [self._of_folder(split, name) for name in folders[start : None if count is None else start + count]]
 
     @property
+    def splits(self) -> tuple[Split, ...]:
+        """The splits that hold games: those that a folder has, all of them for generated games."""
+        return SPLITS if self.root is None else tuple(split for split in SPLITS if self._folders[split])
+
+    @property
     def skipped(self) -> tuple[tuple[Path, str], ...]:
         """Game folders left out, each with the reason. Empty for generated games."""
         return () if self.root is None else self._scan.skipped
