@@ -6,6 +6,7 @@ causal model of transformers whose logits are its output projection applied to i
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final
 
 import torch
@@ -98,9 +99,11 @@ def add_lora(model: Any, *, rank: int, alpha: int, targets: str | tuple[str, ...
 
     torch.manual_seed(seed)
     modules = targets if isinstance(targets, str) else list(targets)
-    return peft.get_peft_model(
-        model, peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=modules, task_type="CAUSAL_LM")
-    )
+    config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=modules, task_type="CAUSAL_LM")
+    with warnings.catch_warnings():
+        # peft 0.21 asks for an attribute that transformers 5 renames; nothing a user could change.
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        return peft.get_peft_model(model, config)
 
 
 @torch.no_grad()
@@ -118,7 +121,8 @@ def check_head(scorer: TrainedPositions, row: Row) -> None:
         logits = scorer.model(input_ids=batch.input_ids, use_cache=False, **extra).logits
     expected = token_nll(logits.flatten(0, 1)[batch.predictors], batch.targets)
     got = scorer(batch)
-    if not torch.allclose(got, expected, rtol=1e-3, atol=1e-3 if expected.dtype == torch.float32 else 1e-6):
+    # Numbers that are not finite are reported by the first update.
+    if not torch.allclose(got, expected, rtol=1e-3, atol=1e-3, equal_nan=True):
         raise TrainingError(
             f"{type(scorer.model).__name__}: the model's own NLL of the first sample is {float(expected.mean()):.4f}, its "
             f"output projection alone gives {float(got.mean()):.4f}. Models that change their logits afterwards are not "
