@@ -13,6 +13,7 @@ from tutelage.pipeline.run import Event
 from tutelage.pipeline.table import Arm, plain_table
 from tutelage.run_dir import StageRecord, now, write_json
 from tutelage.store import RecordStore
+from tutelage.tasks.household import HouseholdTasks
 from tutelage.types import Actor
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-import click
 import typer
 
 import tutelage
@@ -23,6 +22,9 @@ from tutelage.cli import run as run_verbs
 from tutelage.errors import ConfigError, FormatError, MissingExtra, StoreError, TutelageError
 
 USER_ERRORS = (ConfigError, FormatError, MissingExtra, StoreError)
+
+UsageProblem = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])
+"""click's ClickException: what is wrong with the command line. Newer versions of typer carry their own copy of click."""
 
 app = typer.Typer(
     name="tutelage",
@@ -75,12 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result: Any = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.ClickException as error:
+    except UsageProblem as error:
         error.show()
+        return int(error.exit_code)
+    except typer.Exit as error:
         return error.exit_code
-    except click.exceptions.Exit as error:
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return _stopped(130)
     except Terminated:
         return _stopped(143)

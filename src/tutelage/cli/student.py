@@ -23,7 +23,7 @@ def new(
 
     from tutelage.training.student_model import new_student
 
-    disable_progress_bar()
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     print(new_student(out, hidden=hidden, layers=layers, heads=heads, seed=seed))
 
 

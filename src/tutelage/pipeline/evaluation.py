@@ -11,7 +11,7 @@ from tutelage.recipe import Recipe
 from tutelage.recipe_checks import EXPERT
 from tutelage.run_dir import RunDir, read_json, write_json
 from tutelage.tasks.base import manifest_hash
-from tutelage.types import Actor, Trajectory
+from tutelage.types import Actor
 
 
 def evaluate_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
@@ -27,7 +27,7 @@ def evaluate_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
 
         policy = parts.arm_policy(recipe, arm, run)
         role = Actor.EXPERT if arm == EXPERT else Actor.STUDENT
-        store: RecordStore[Trajectory] = RecordStore(run.evaluation_trajectories_path(arm), "trajectory")
+        store: RecordStore = RecordStore(run.evaluation_trajectories_path(arm), "trajectory")
         result, _ = evaluate(
             policy,
             tasks,

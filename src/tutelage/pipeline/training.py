@@ -66,7 +66,7 @@ def new_stage(recipe: Recipe, run: RunDir) -> Stage:
 
         from tutelage.training.student_model import new_student
 
-        disable_progress_bar()  # transformers' own, in the middle of ours
+        disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own, in the middle of ours
         new_student(run.model_dir(START), **section.model_dump(exclude={"name"}))
         return {}
 
