@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 
 from tutelage.envs.household.engine import Engine
 from tutelage.envs.household.game import LIGHT_TASK
@@ -160,26 +159,17 @@ class _World:
         held = self.held
         sources = list(self._sources())
         for target in self._targets():
-            there = {name for name in self.contents[target] if name in self.sought}
-            missing = [(name, source) for name, source in sources if name not in there]
-            firsts: list[Deeds] = [self._bring(name, source, target) for name, source in missing]
-            if held is not None and held in self.sought and held not in there:
-                firsts.append((Deed(target, f"move {held} to {target}", reaches_inside=True),))
-            chains: list[tuple[Deeds, ...]] = [(first,) for first in firsts]
-            if not there:
-                seconds = [(name, self._bring(name, source, target)) for name, source in missing]
-                chains = [
-                    (first, second)
-                    for first, (name, second) in product(firsts, seconds)
-                    if not first[-1].command.startswith(f"move {name} ")
-                ]
-            for chain in chains:
-                deeds = tuple(deed for part in chain for deed in part)
-                if len(chain[0]) == 1:
-                    yield deeds
-                else:
-                    for drop in self._drops(deeds[0].receptacle, deeds):
-                        yield (*drop, *deeds)
+            there = self.sought.intersection(self.contents[target])
+            missing = [(o, source) for o, source in sources if o not in there and self._fits(o, target)]
+            if held is not None and held in self.sought and held not in there and self._fits(held, target):
+                place = Deed(target, f"move {held} to {target}", reaches_inside=True)
+                rests = [()] if there else [self._bring(name, source, target) for name, source in missing]
+                yield from ((place, *rest) for rest in rests)
+            for first, source in missing:
+                rests = [()] if there else [self._bring(o, other, target) for o, other in missing if o != first]
+                for rest in rests:
+                    deeds = (*self._bring(first, source, target), *rest)
+                    yield from ((*drop, *deeds) for drop in self._drops(source, deeds))
 
     def _bring(self, name: str, source: str, target: str) -> Deeds:
         return (
