@@ -127,6 +127,7 @@ def test_a_folder_gives_its_games_by_split_in_turns_of_the_types(release: Path) 
     assert (test[0].goal, test[0].kind, test[0].split) == (game.task, first, Split.TEST)
     assert tasks.load("test", start=4, count=10) == test[4:]
     assert [task.kind for task in tasks.load("train")] == [TASK_TYPES[3]]
+    assert tasks.splits == (Split.TRAIN, Split.TEST)
     assert make_env(test[0]).reset(0).text.endswith(f"Your task is to: {game.task}.")
 
 
