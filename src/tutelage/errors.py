@@ -99,7 +99,9 @@ class SupervisionError(TutelageError, ValueError):
     """Weights, masks or samples that do not fit the trajectory they name."""
 
     @classmethod
-    def length(cls, what: str, *, got: int, expected: int, trajectory_id: str, step: int | None = None) -> SupervisionError:
+    def length(
+        cls, what: str, *, got: int, expected: int, trajectory_id: str, step: int | None = None
+    ) -> SupervisionError:
         at = f", step {step}" if step is not None else ""
         return cls(
             f"trajectory {trajectory_id}{at}: {what} has {got} entries, expected {expected}. "
@@ -110,9 +112,15 @@ class SupervisionError(TutelageError, ValueError):
 class TrainingError(TutelageError):
     """An update that must not be made."""
 
-    def __init__(self, message: str, *, update_index: int | None = None, component: str | None = None, **_: Any) -> None:
+    def __init__(
+        self, message: str, *, update_index: int | None = None, component: str | None = None, **_: Any
+    ) -> None:
         at = f"update {update_index}" if update_index is not None else "training"
         of = f", component {component}" if component else ""
         super().__init__(f"{at}{of}: {message}")
         self.update_index = update_index
         self.component = component
+
+
+MENDABLE = (ConfigError, FormatError, MissingExtra, StoreError)
+"""Errors that the user can mend: a command ends with exit code 2. The others mean that a run failed: exit code 1."""

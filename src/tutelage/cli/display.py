@@ -110,9 +110,8 @@ def describe(stage: str, record: StageRecord) -> str:
         )
         text = f"{summary['trajectories']} episodes  {reasons}  {switched}{mean}"
     elif kind == "select":
-        ledger = summary["ledger"]
-        drops = "  ".join(f"{count} {reason}" for reason, count in ledger["dropped"].items())
-        text = f"{ledger['drawn']} in  {ledger['kept']} kept  dropped: {drops or 'none'}"
+        drops = "  ".join(f"{count} {reason}" for reason, count in summary["dropped"].items())
+        text = f"{summary['drawn']} in  {summary['kept']} kept  dropped: {drops or 'none'}"
     elif kind == "build":
         tokens = sum(summary["trained_tokens"].values())
         text = f"{summary['num_samples']} samples  {tokens} of {summary['total_tokens']} tokens trained"

@@ -19,9 +19,7 @@ import typer
 import tutelage
 from tutelage.cli import env, play, show, stages, student
 from tutelage.cli import run as run_verbs
-from tutelage.errors import ConfigError, FormatError, MissingExtra, StoreError, TutelageError
-
-USER_ERRORS = (ConfigError, FormatError, MissingExtra, StoreError)
+from tutelage.errors import MENDABLE, TutelageError
 
 UsageProblem = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])
 """click's ClickException: what is wrong with the command line. Newer versions of typer carry their own copy of click."""
@@ -67,13 +65,29 @@ app.add_typer(student.app, name="student")
 app.add_typer(env.app, name="env")
 
 
-class Terminated(BaseException):
-    """The process was asked to end (SIGTERM)."""
+STOPPED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    previous = signal.signal(signal.SIGTERM, _on_terminate)
+    terminated: list[int] = []
+
+    def on_terminate(number: int, frame: FrameType | None) -> None:
+        terminated.append(number)
+        raise KeyboardInterrupt  # Whatever stops in order for Ctrl-C stops for SIGTERM as well.
+
+    previous = signal.signal(signal.SIGTERM, on_terminate)
+    try:
+        code = _call(arguments)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    if code == STOPPED:
+        print("\nStopped. What was finished is stored; the same command goes on from there.", file=sys.stderr)
+        return 128 + signal.SIGTERM if terminated else STOPPED
+    return code
+
+
+def _call(arguments: Sequence[str] | None) -> int:
     try:
         result: Any = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -82,37 +96,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(error.exit_code)
     except typer.Exit as error:
         return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        return _stopped(130)
-    except Terminated:
-        return _stopped(143)
-    except USER_ERRORS as error:
-        _complain(error)
-        return 2
-    except TutelageError as error:
-        _complain(error)
-        return 1
+    except (KeyboardInterrupt, typer.Abort):  # Which of the two, or an exit code, depends on the version of typer.
+        return STOPPED
     except BrokenPipeError:
         # The reader of a pipe has seen enough, e.g. `tutelage show ... | head`.
         sys.stderr.close()
         return 0
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    except TutelageError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, MENDABLE) else 1
 
 
 def run() -> None:
     """Entry point of the installed command."""
     sys.exit(main())
-
-
-def _on_terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
-
-
-def _stopped(code: int) -> int:
-    print("\nStopped. What was finished is stored; the same command goes on from there.", file=sys.stderr)
-    return code
-
-
-def _complain(error: TutelageError) -> None:
-    print(f"{type(error).__name__}: {error}", file=sys.stderr)

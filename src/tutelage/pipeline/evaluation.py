@@ -79,8 +79,9 @@ def compare_stage(recipe: Recipe, run: RunDir) -> Stage:
         from tutelage.evaluation.run import EvaluationResult, compare
 
         results = {arm: EvaluationResult.from_json(read_json(run.result_path(arm))) for arm in recipe.evaluated}
-        comparisons = [asdict(compare(results[baseline], results[arm], seed=recipe.seed)) for arm in others]
-        data = {"baseline": baseline, "comparisons": comparisons}
+        comparisons = [compare(results[baseline], results[arm], seed=recipe.seed) for arm in others]
+        tell(len(others), len(others), "comparisons")
+        data = {"baseline": baseline, "comparisons": [asdict(one) for one in comparisons]}
         write_json(run.comparison_path, data)
         return {}
 
@@ -107,6 +108,7 @@ def report_stage(recipe: Recipe, run: RunDir) -> Stage:
         from tutelage.reports.html import write_report
 
         write_report(run.root)
+        tell(1, 1, "page")
         return {}
 
     return Stage(

@@ -20,7 +20,7 @@ from tutelage.rendering.context import CONTEXT_RULES, ContextRule
 from tutelage.rollout.episode import Limits
 from tutelage.rollout.switch import SWITCH_RULES, SwitchRule, make_rule
 from tutelage.run_dir import RunDir, hash_files
-from tutelage.selection.filters import FILTERS, Filter
+from tutelage.selection.filters import FILTERS, HasExpertSteps, NoRepetition
 from tutelage.supervision.step_masks import STEP_MASKS
 from tutelage.tasks.registry import TASK_SETS, load_tasks, make_task_set
 from tutelage.types import Actor, Task, stable_hash
@@ -46,7 +46,7 @@ def check_parts(recipe: Recipe, where: str) -> None:
     rule = context_rule(recipe, where)
     for name, rollout in recipe.rollouts.items():
         _check_roles(recipe, name, rollout, where)
-    all_filters(recipe, where)
+        filters(recipe, rollout, where)
     for name, model in recipe.models.items():
         for key, mask in [("mask", model.mask), *((f"data.{i}.mask", part.mask) for i, part in enumerate(model.data))]:
             if mask is not None and mask not in STEP_MASKS:
@@ -103,11 +103,20 @@ def context_rule(recipe: Recipe, where: str = "recipe") -> ContextRule:
     return rule
 
 
-def all_filters(recipe: Recipe, where: str = "recipe") -> dict[str, Filter]:
-    """Every filter of the recipe, by its name there."""
-    return {
-        name: build_named(where, f"select.{name}", name, options, FILTERS) for name, options in recipe.select.items()
-    }
+def filters(recipe: Recipe, rollout: RolloutSection, where: str = "recipe") -> list[Any]:
+    """The filters of a rollout, in the recipe's order: the same for all.
+
+    Where the student plays alone, its own steps are the trained ones, and there are no expert steps to ask for.
+    """
+    student_only = Actor.EXPERT not in switch_rule(rollout.switch, where).roles
+    made = []
+    for name, options in recipe.select.items():
+        if student_only and name == HasExpertSteps.name:
+            continue
+        if student_only and name == NoRepetition.name:
+            options = {"trained": Actor.STUDENT, **options}
+        made.append(build_named(where, f"select.{name}", name, options, FILTERS))
+    return made
 
 
 def limits(recipe: Recipe, policies: Container[Actor]) -> Limits:

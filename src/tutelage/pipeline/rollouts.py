@@ -13,7 +13,6 @@ from tutelage.recipe import Recipe
 from tutelage.rollout.runner import make_jobs, run_rollouts
 from tutelage.rollout.summary import latest_attempts
 from tutelage.run_dir import RunDir, write_json
-from tutelage.selection.filters import Filter
 from tutelage.store import RecordStore, read_records
 from tutelage.tasks.base import manifest_hash
 from tutelage.types import Actor, Trajectory
@@ -88,29 +87,33 @@ def played(run: RunDir, rollout: str) -> list[Trajectory]:
 
 def select_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
     """Judge the trajectories of a rollout."""
-    section = recipe.rollouts[name]
-    # An episode of the student alone has no expert steps by intention, so that filter says nothing about it.
-    filters: dict[str, Filter] = {
-        key: judge
-        for key, judge in parts.all_filters(recipe).items()
-        if not (section.switch.name == "never" and key == "has_expert_steps")
-    }
+    filters = parts.filters(recipe, recipe.rollouts[name])
 
     def act(tell: Tell) -> dict[str, Any]:
         from tutelage.selection.ledger import select
 
         trajectories = played(run, name)
-        selection = select(trajectories, list(filters.values()))
+        selection = select(trajectories, filters)
         store: RecordStore = RecordStore(run.verdicts_path(name), "verdict")
-        for verdict in selection.verdicts:
+        for number, verdict in enumerate(selection.verdicts, start=1):
             store.append(verdict)
-        ledger = selection.ledger.to_json()
+            tell(number, len(selection.verdicts), "verdicts")
+        account = selection.ledger
+        ledger = {
+            "drawn": account.num_in,
+            "kept": account.num_kept,
+            "dropped": dict(account.dropped),
+            "filters": list(account.filters),
+            "k_zero": account.k_zero,
+            "repetition_drops": dict(account.repetition_drops),
+            "buckets": [asdict(one) for one in account.buckets],
+        }
         write_json(run.ledger_path(name), ledger)
-        tell(len(trajectories), len(trajectories), "trajectories")
         kept = selection.kept
         return {
-            "ledger": ledger,
-            "kept": len(kept),
+            "drawn": account.num_in,
+            "kept": account.num_kept,
+            "dropped": dict(account.dropped),
             "kept_student_steps": sum(t.num_student_steps for t in kept),
             "kept_expert_steps": sum(t.num_expert_steps for t in kept),
         }
@@ -119,7 +122,7 @@ def select_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
         kind="select",
         name=name,
         needs=(stage_id("rollout", name),),
-        settings={"filters": {key: recipe.select[key] for key in filters}},
+        settings={"filters": [{"name": one.name, **asdict(one)} for one in filters]},
         outputs=(run.verdicts_path(name), run.ledger_path(name)),
         resumes=False,
         act=act,

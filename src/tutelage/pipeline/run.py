@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import queue
 import time
 from collections.abc import Callable
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tutelage.errors import ConfigError, StoreError, TutelageError
+from tutelage.errors import ConfigError, FormatError, StoreError, TutelageError
 from tutelage.pipeline.plan import plan
 from tutelage.pipeline.stage import Stage, command_for, do_stage, is_done, stage_id
-from tutelage.pipeline.worker import Worker
+from tutelage.pipeline.worker import Worker, as_disk_full
 from tutelage.recipe import Recipe, load_recipe
 from tutelage.run_dir import RunDir, RunLock, StageRecord
 
@@ -39,23 +38,13 @@ Listener = Callable[[Event], None]
 
 
 class StageError(TutelageError):
-    """A stage of a run failed in a worker process; the traceback is in log.txt."""
+    """A stage of a run failed in a worker process, by no fault of the user's; the traceback is in log.txt."""
 
-    def __init__(self, stage: str, error: dict[str, Any], run: RunDir) -> None:
-        if error["errno"] in DISK_FULL:
-            message = disk_full_message(error["message"], run.root)
-        else:
-            message = f"{error['message']}\nThe traceback is in {run.log_path}. What was finished is kept: run it again to go on."
-        super().__init__(f"stage {stage}: {message}")
+    def __init__(self, stage: str, message: str, run: RunDir) -> None:
+        super().__init__(
+            f"stage {stage}: {message}\nThe traceback is in {run.log_path}. What was finished is kept: run it again to go on."
+        )
         self.stage = stage
-        self.error_type: str = error["type"]
-
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def disk_full_message(message: str, root: Path) -> str:
-    return f"{message}\nNothing more could be written to {root}. Make room and run it again: what was written before is kept."
 
 
 class Run:
@@ -175,9 +164,9 @@ def _do_here(stage: Stage, run: RunDir, tell: Listener, *, again: bool = False) 
 
     try:
         record = do_stage(stage, run, progress, again=again)
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise StoreError(f"stage {stage.id}: {disk_full_message(str(error), run.root)}") from error
+    except Exception as error:
+        if (disk_full := as_disk_full(error)) is not None:
+            raise disk_full from error
         raise
     run.log(f"{stage.id}: done in {record.seconds:.1f} s")
     tell(Event(stage=stage.id, state="done", record=record))
@@ -259,11 +248,15 @@ def _take(
             run.log(f"{stage}: done in {record.seconds:.1f} s")
             run.write_summary(recipe, list(stages))
             tell(Event(stage=stage, state="done", record=record))
+        case "failed" if event["is_mendable"]:
+            mendable = {one.__name__: one for one in (ConfigError, FormatError, StoreError)}
+            raise mendable.get(event["type"], ConfigError)(f"stage {stage}: {event['message']}")
         case "failed":
-            raise StageError(stage, event, run)
+            raise StageError(stage, f"{event['type']}: {event['message']}", run)
         case "ended":
-            message = (
+            raise StageError(
+                stage,
                 f"its worker process ended with code {event['code']} (killed, or out of memory). "
-                f"Alone in this process it may show more: {command_for(stage, run)}"
+                f"Alone in this process it may show more: {command_for(stage, run)}",
+                run,
             )
-            raise StageError(stage, {"type": "WorkerEnded", "message": message, "errno": None}, run)

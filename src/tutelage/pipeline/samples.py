@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from tutelage.pipeline.rollouts import kept_trajectories
 from tutelage.pipeline.stage import Stage, Tell, stage_id
 from tutelage.recipe import DataSection, Recipe
 from tutelage.run_dir import RunDir, write_json
+from tutelage.selection.budget import match_budget
 from tutelage.types import Trajectory
 
 
@@ -93,7 +93,10 @@ def choose(recipe: Recipe, model: str, part: DataSection, run: RunDir) -> list[T
         budget = part.expert_steps
         if isinstance(budget, str):
             budget = sum(t.num_expert_steps for t in kept_trajectories(run, budget))
-        return up_to_expert_steps(shuffled, budget, where)
+        try:
+            return match_budget(shuffled, "expert_steps", budget, seed=None)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
     if part.count is None:
         return shuffled
     if part.count > len(kept):
@@ -102,23 +105,3 @@ def choose(recipe: Recipe, model: str, part: DataSection, run: RunDir) -> list[T
             f"rollouts.{part.source}.tasks, or take fewer; nothing is ever repeated. Reasons of the drops: {run.ledger_path(part.source)}"
         )
     return shuffled[: part.count]
-
-
-def up_to_expert_steps(trajectories: Sequence[Trajectory], budget: int, where: str) -> list[Trajectory]:
-    """The first trajectories whose expert steps come nearest to the budget; the last one is in only if that is nearer.
-
-    Example, expert steps 10, 10, 10 and budget 12: one trajectory (10 is nearer than 20).
-    """
-    taken: list[Trajectory] = []
-    total = 0
-    for trajectory in trajectories:
-        after = total + trajectory.num_expert_steps
-        if abs(after - budget) >= abs(total - budget):
-            return taken
-        taken.append(trajectory)
-        total = after
-    if total < budget:
-        raise ConfigError(
-            f"{where}: {budget} expert steps wanted, but all {len(taken)} kept trajectories have {total}. Collect more, or lower the budget."
-        )
-    return taken

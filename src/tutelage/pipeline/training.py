@@ -50,7 +50,7 @@ def train_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
             "start": parts.start_settings(recipe, model.start, run),
         },
         outputs=(run.model_dir(name),),
-        scratch=(run.model_dir(name).with_name(f".{name}.training"),),
+        scratch=tuple(run.model_dir(name).with_name(f".{name}.{part}") for part in ("training", "new", "old")),
         resumes=True,
         act=act,
     )

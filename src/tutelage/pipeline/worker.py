@@ -8,6 +8,7 @@ the run directory, and ends by itself when its parent is gone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import queue
@@ -20,7 +21,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from tutelage.errors import MENDABLE, StoreError
 from tutelage.run_dir import RunDir
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
@@ -128,7 +132,23 @@ def _listen(stages: queue.Queue[str | None], busy: threading.Event) -> None:
 
 def describe_error(error: BaseException) -> dict[str, Any]:
     """What the parent needs to know of an error."""
-    return {"type": type(error).__name__, "message": str(error), "errno": getattr(error, "errno", None)}
+    error = as_disk_full(error) or error
+    return {"type": type(error).__name__, "message": str(error), "is_mendable": isinstance(error, MENDABLE)}
+
+
+def as_disk_full(error: BaseException) -> StoreError | None:
+    """A write that failed for want of room, as a StoreError that says so; None for any other error.
+
+    safetensors and torch report it in their own exceptions, with the system's words inside.
+    """
+    if isinstance(error, StoreError):
+        return None
+    number = getattr(error, "errno", None)
+    if number not in DISK_FULL and not any(f"os error {one})" in str(error) for one in DISK_FULL):
+        return as_disk_full(error.__context__) if error.__context__ is not None else None
+    return StoreError(
+        f"{error}\nNothing more could be written there. Make room and run again: what was written before is kept."
+    )
 
 
 if __name__ == "__main__":
