@@ -262,6 +262,9 @@ def test_what_is_refused() -> None:
     task = counting_task()
     with pytest.raises(ConfigError, match="switch rule 'uniform' needs a policy for the role 'expert'"):
         run_episode(task, CountingEnv(task), {S: ScriptedPolicy(["add"])}, UniformStep(), seed=0)
+    limits = Limits(on_student_limit="switch")
+    with pytest.raises(ConfigError, match="on_student_limit 'switch' needs a policy for the role 'expert'"):
+        run_episode(task, CountingEnv(task), {S: ScriptedPolicy(["add"])}, Never(), limits, seed=0)
     with pytest.raises(ConfigError, match=re.escape("limits: max_steps is 0, expected more than 0")):
         Limits(max_steps=0)
     with pytest.raises(ConfigError, match="on_student_limit is 'stop', expected 'end' or 'switch'"):

@@ -95,6 +95,9 @@ class Episode:
                 f"switch rule '{self.rule.name}' needs a policy for the role '{missing[0]}'; none was given"
             )
 
+        if self.limits.on_student_limit == "switch" and Actor.EXPERT not in self.policies:
+            raise ConfigError("limits: on_student_limit 'switch' needs a policy for the role 'expert'; none was given")
+
     @property
     def trajectory_id(self) -> str:
         return f"{self.task.task_id}.{self.rule.name}.s{self.seed}.n{self.sample_index}.a{self.attempt}"

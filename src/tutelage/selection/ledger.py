@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from tutelage.errors import ConfigError
-from tutelage.selection.filters import KEPT, Filter, NoRepetition, Scope, verdict
+from tutelage.selection.filters import Filter, NoRepetition, Scope, verdict
 from tutelage.types import Trajectory, Verdict
 
 BUCKETS: tuple[tuple[int, int], ...] = ((0, 0), (1, 5), (6, 10), (11, 15), (16, 20), (21, 25), (26, 30))
@@ -59,6 +60,10 @@ class Ledger:
 
     def __post_init__(self) -> None:
         assert self.num_in == self.num_kept + sum(self.dropped.values()), self
+
+    def to_json(self) -> dict[str, Any]:
+        """The account as plain JSON values."""
+        return asdict(self)
 
     def __str__(self) -> str:
         """Lines to read aloud, e.g. ``600 in  512 kept  60 not_successful  28 no_expert_steps``."""
@@ -170,6 +175,3 @@ def _superseded(trajectories: Sequence[Trajectory]) -> dict[str, Verdict]:
             older, latest[key] = sorted((other, one), key=lambda attempt: attempt.attempt)
             found[older.trajectory_id] = verdict(older, "superseded", "superseded")
     return found
-
-
-__all__ = ["BUCKETS", "KEPT", "Bucket", "Ledger", "Selection", "select", "switch_buckets"]
