@@ -151,10 +151,6 @@ class Belief:
         """Whether one standing there can reach into it: something in it was seen or put there, and no door is shut."""
         return receptacle in self.contents and self.door.get(receptacle, True)
 
-    def where(self, name: str) -> list[str]:
-        """The receptacles in which an object was seen and from which it was not taken, in the order of the intro."""
-        return [receptacle for receptacle in self.receptacles if name in self.contents.get(receptacle, ())]
-
     def commands(self) -> tuple[str, ...]:
         """Sorted commands that look possible from the texts: a guess at the admissible ones, for random play."""
         commands = {"look", "inventory"} | {f"go to {name}" for name in self.receptacles if not self.is_here(name)}

@@ -20,6 +20,7 @@ ERRANDS: Final = 8
 """Steps besides searching that a task may take: take, go, treat, go, open, place, and the like."""
 
 SURFACES_OF_LAMPS: Final = frozenset({"desk", "dresser", "shelf", "sidetable", "diningtable", "coffeetable"})
+"""Receptacle types on which a lamp may stand."""
 
 
 def has_door(receptacle: str) -> bool:
