@@ -27,6 +27,9 @@ from tutelage.types import Action
 
 SEARCH_ORDERS: Final = ("auto", "list", "likely", "random")
 
+AT_A_LOSS: Final = "look"
+"""Said in games that cannot be won: the thing is nowhere, or the hand holds what fits nowhere."""
+
 
 class HouseholdExpert(SingleActPolicy):
     """Plays the household game from its texts, from any state.
@@ -102,23 +105,19 @@ class _Decision:
         fitting = [name for name in left if fits(type_of(held), name)] or left
         here = sorted(filter(belief.is_here, fitting), key=lambda name: not belief.is_accessible(name))
         elsewhere = sorted(fitting, key=lambda name: name in belief.seen)
-        for name in here + elsewhere:
-            return self._into(name, f"move {held} to {name}")
-        return "look"
+        ranked = here + elsewhere
+        return self._into(ranked[0], f"move {held} to {ranked[0]}") if ranked else AT_A_LOSS
 
     def _treat(self, treatment: Treatment, held: str) -> str:
-        for name in self._nearest(self._of_type(treatment.appliance)):
-            return self._at(name, f"{treatment.verb} {held} with {name}")
-        return "look"
+        ranked = self._nearest(self._of_type(treatment.appliance))
+        return self._at(ranked[0], f"{treatment.verb} {held} with {ranked[0]}") if ranked else AT_A_LOSS
 
     def _place(self, held: str) -> str:
         belief = self.belief
         targets = [name for name in self._targets() if f"move {held} to {name}" not in belief.refused]
         # Pick-two needs both in one place, so the receptacle that has most of the others comes first.
         ranked = sorted(self._nearest(targets), key=lambda name: -self._count(name, without=held))
-        for name in ranked:
-            return self._into(name, f"move {held} to {name}")
-        return self._put_down(held)
+        return self._into(ranked[0], f"move {held} to {ranked[0]}") if ranked else self._put_down(held)
 
     def _fetch(self) -> str:
         """Take a thing of the goal's type whose place is known, else search for one."""
@@ -166,12 +165,10 @@ class _Decision:
     def _search(self, wanted: str) -> str:
         """Look into the next receptacle that was never looked into."""
         belief = self.belief
-        unseen = [name for name in self.order(wanted) if name not in belief.seen]
-        for name in self._nearest(unseen):
-            if not belief.is_here(name):
-                return f"go to {name}"
-            return self._look_into(name)
-        return "look"
+        unseen = self._nearest([name for name in self.order(wanted) if name not in belief.seen])
+        if not unseen:
+            return AT_A_LOSS
+        return self._look_into(unseen[0]) if belief.is_here(unseen[0]) else f"go to {unseen[0]}"
 
     # Getting there
 
