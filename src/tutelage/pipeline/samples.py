@@ -26,12 +26,12 @@ def build_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
         from tutelage.supervision.samples import SampleLedger, build_samples
         from tutelage.supervision.step_masks import STEP_MASKS
 
+        chosen = [(part, choose(recipe, name, part, run)) for part in model.data]
         renderer = load_renderer(parts.start_folder(recipe, model.start, run))
         rule = parts.context_rule(recipe)
         store: RecordStore = RecordStore(run.samples_path(name), "training_sample")
         ledger = SampleLedger()
         sources: dict[str, dict[str, Any]] = {}
-        chosen = [(part, choose(recipe, name, part, run)) for part in model.data]
         total = sum(len(trajectories) for _, trajectories in chosen)
         for part, trajectories in chosen:
             mask = part.mask or model.mask
