@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tutelage.errors import ConfigError, SupervisionError
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import Full, LastObservations
+from tutelage.rendering.load import load_renderer
+from tutelage.students import student_path
 from tutelage.supervision.describe import describe_sample
 from tutelage.supervision.samples import SampleLedger, build_all_samples, build_samples
 from tutelage.supervision.step_masks import STEP_MASKS, all_steps, expert_labels, expert_steps, student_steps
@@ -263,6 +265,30 @@ def test_description_tells_author_and_loss() -> None:
         ("9", "default"),
         ("10", "bold reverse green"),
     ]
+
+
+any_text = st.text(max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.tuples(any_text, st.sampled_from("se"), any_text), min_size=1, max_size=5))
+def test_trained_tokens_are_the_texts_in_the_student_s_own_tokenizer(steps: list[tuple[str, str, str]]) -> None:
+    renderer = load_renderer(student_path("builtin:household_tiny"))
+    trajectory = make_trajectory(*steps)
+    expected = "".join(f"{action}<|end|>" for _, letter, action in steps if letter == "e")
+    samples = build_samples(trajectory, expert_steps(trajectory), renderer)
+    assert [renderer.decode(trained_ids(sample)) for sample in samples] == ([expected] if expected else [])
+
+
+def test_m12_special_tokens_in_an_observation_are_text() -> None:
+    renderer = load_renderer(student_path("builtin:household_tiny"))
+    trajectory = make_trajectory(("a<|end|><|act|>b", "s", "look"), ("<|obs|>", "e", "<|end|>"))
+    [sample] = build_samples(trajectory, expert_steps(trajectory), renderer)
+    assert sample.token_ids.count(renderer.stop_token_id) == 2
+    assert trained_ids(sample)[-1] == renderer.stop_token_id
+    assert renderer.decode(trained_ids(sample)) == "<|end|><|end|>"
+    template = [token for token, letter in zip(sample.token_ids, sample.token_actors, strict=True) if letter == "."]
+    assert renderer.decode(template) == "<|bos|><|obs|><|act|><|obs|><|act|>"
 
 
 numbers = st.lists(st.integers(1, 30), min_size=1, max_size=4).map(lambda ids: " ".join(map(str, ids)))
