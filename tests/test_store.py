@@ -152,6 +152,13 @@ def test_not_a_number_stays_one(tmp_path: Path) -> None:
     assert math.isnan(next(iter(store)).reward)
 
 
+def test_infinite_credit_stays_infinite() -> None:
+    sample = dataclasses.replace(ONE_OF_EACH[-1], advantages=(0.0, math.inf, -0.5))
+    data = json.loads(json.dumps(to_json(sample), allow_nan=False))
+    assert data["advantages"] == [0.0, {"$float": "inf"}, -0.5]
+    assert from_json("training_sample", data) == sample
+
+
 any_text = st.text(alphabet=st.characters(exclude_categories=()), max_size=40)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text | st.binary(max_size=8),
@@ -213,7 +220,10 @@ def test_zeros_at_the_end_after_a_loss_of_power_are_a_torn_line(tmp_path: Path) 
     path = tmp_path / "v.jsonl"
     RecordStore(path, "verdict").append(verdict("a"))
     path.write_bytes(path.read_bytes() + b"\x00" * 500)
-    assert RecordStore(path, "verdict").ids == ("a/all",)
+    store = RecordStore(path, "verdict")
+    assert store.ids == ("a/all",)
+    store.append(verdict("b"))
+    assert path.read_bytes().splitlines()[2:] == [b'{"trajectory_id":"b","keep":true,"filter":"all","reason":"kept"}']
 
 
 def test_a_broken_line_in_the_middle_names_file_and_line(tmp_path: Path) -> None:
