@@ -19,15 +19,15 @@ def test_interval_chart_puts_the_dot_at_its_share():
                 IntervalPoint(label="none", estimate=math.nan, low=0.0, high=1.0),
             ]
         },
-        width=480,
+        width=420,
     )
     root = ElementTree.fromstring(chart)
     dots = root.findall(f"{SVG}circle")
     assert len(dots) == 1
-    # The axis runs from x=230 (0 %) to x=430 (100 %).
-    assert float(dots[0].get("cx")) == 330.0
+    # The axis runs from x=170 (0 %) to x=370 (100 %).
+    assert float(dots[0].get("cx")) == 270.0
     bar = next(line for line in root.findall(f"{SVG}line") if line.get("stroke"))
-    assert (float(bar.get("x1")), float(bar.get("x2"))) == (280.0, 380.0)
+    assert (float(bar.get("x1")), float(bar.get("x2"))) == (220.0, 320.0)
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert {"all <types>", "a & b", "no data", "50"} <= set(texts)
 

@@ -29,10 +29,10 @@ def colour(index: int) -> str:
 
 
 def interval_chart(groups: Mapping[str, Sequence[IntervalPoint]], *, width: int = 760) -> str:
-    """Dots with intervals on a 0 to 100 % axis: one band per group, one row per point, the same label order in each."""
-    left, right, row, gap, top = 230, 50, 20, 14, 24
+    """Dots with intervals on a 0 to 100 % axis: per group a heading and one row per point."""
+    left, right, row, gap, top = 170, 50, 20, 12, 24
     span = width - left - right
-    height = top + sum(len(points) * row + gap for points in groups.values()) + 8
+    height = top + sum((1 + len(points)) * row + gap for points in groups.values()) + 8
     parts = [_open(width, height)]
     for percent in (0, 25, 50, 75, 100):
         x = left + span * percent / 100
@@ -41,6 +41,7 @@ def interval_chart(groups: Mapping[str, Sequence[IntervalPoint]], *, width: int 
     y = float(top)
     for group, points in groups.items():
         parts.append(f'<text x="0" y="{y + row * 0.7}" class="group">{escape(group)}</text>')
+        y += row
         for index, point in enumerate(points):
             middle = y + row * (index + 0.5)
             parts.append(

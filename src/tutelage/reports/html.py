@@ -200,7 +200,8 @@ def _budgets(run: RunFiles) -> dict[str, Any] | None:
 def _collections(run: RunFiles) -> list[dict[str, Any]]:
     rows = []
     for name, ledger in run.ledgers.items():
-        kept = [one for one in run.trajectories("rollouts", name) if one.trajectory_id not in run.dropped(name)]
+        dropped = run.dropped(name)
+        kept = [one for one in run.trajectories("rollouts", name) if one.trajectory_id not in dropped]
         reasons = ", ".join(f"{reason} {count}" for reason, count in ledger["dropped"].items()) or "none"
         rows.append(
             {
