@@ -148,14 +148,18 @@ class Live:
 
     def _go_on(self, answer: Action | ContextOverflow | None) -> Ask:
         assert self._loop is not None
-        if self.abandoned:
-            raise Abandoned
+        self._check_still_wanted()
         if isinstance(answer, ContextOverflow):
             return self._loop.throw(answer)
         return next(self._loop) if answer is None else self._loop.send(answer)
 
     def _act(self, ask: Ask) -> Action | ContextOverflow:
+        self._check_still_wanted()
         try:
             return guarded(StopReason.POLICY_ERROR, lambda: self.policies[ask.actor].act(ask.so_far))
         except ContextOverflow as error:
             return error
+
+    def _check_still_wanted(self) -> None:
+        if self.abandoned:
+            raise Abandoned
