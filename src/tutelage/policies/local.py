@@ -15,8 +15,8 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ from tutelage.policies.kv_cache import ATTENTION, Feed, Part, SlotTable
 
 MAX_LIVE = 256
 """Episodes stepped together, and episodes whose keys and values are kept."""
+
+TOKENS_PER_PASS = 4096
+"""New tokens of one forward pass; bounds the memory of its activations."""
 
 
 class LocalPolicy:
@@ -94,7 +97,7 @@ class LocalPolicy:
         self.model = load_model(self.model_dir, device=self.device, dtype=dtype)
         self.version = weights_version(self.model_dir)
         self.max_context = min(max_context, getattr(self.model.config, "max_position_embeddings", max_context))
-        self.renderer = _Remembering(load_renderer(self.model_dir) if renderer is None else renderer)
+        self.renderer = load_renderer(self.model_dir) if renderer is None else renderer
         self.table = SlotTable(max_slots=MAX_LIVE, max_length=self.max_context)
         self.num_fed_tokens = 0
         """Tokens that went through the model so far, sampled ones included."""
@@ -164,13 +167,15 @@ class LocalPolicy:
 
     def _forward(self, rows: Sequence[_Row]) -> torch.Tensor:
         """Feed the pending tokens of each row; [rows, vocabulary] logits of what comes next."""
-        feed = Feed(self.table, [row.part for row in rows], self.device)
-        token_ids = [token_id for row in rows for token_id in row.pending]
-        logits = next_logits(self.model, torch.tensor([token_ids], device=self.device), feed)
-        for row in rows:
-            self.table.extend(row.part.slot, row.pending)
-        self.num_fed_tokens += len(token_ids)
-        return logits
+        logits = []
+        for group in split_rows(rows, TOKENS_PER_PASS):
+            token_ids = [token_id for row in group for token_id in row.pending]
+            feed = Feed(self.table, [row.part for row in group], self.device)
+            logits.append(next_logits(self.model, torch.tensor([token_ids], device=self.device), feed))
+            for row in group:
+                self.table.extend(row.part.slot, row.pending)
+            self.num_fed_tokens += len(token_ids)
+        return logits[0] if len(logits) == 1 else torch.cat(logits)
 
     def _uniforms(self, so_far: PartialTrajectory) -> np.ndarray[Any, np.dtype[np.float64]]:
         """[max_action_tokens] in [0, 1), fixed by the seeds and the step index alone."""
@@ -207,23 +212,18 @@ class _Row:
         self.pending = [token_id]
 
 
-class _Remembering:
-    """A renderer that encodes each observation and action once: an episode is rendered again at every turn."""
+def split_rows(rows: Sequence[_Row], limit: int) -> Iterator[Sequence[_Row]]:
+    """Neighbouring rows in groups of at most `limit` pending tokens; a longer row is a group of its own.
 
-    def __init__(self, renderer: Renderer) -> None:
-        self.name = renderer.name
-        self.stop_token_id = renderer.stop_token_id
-        self.pad_token_id = renderer.pad_token_id
-        self.vocab_size = renderer.vocab_size
-        self.parse = renderer.parse
-        self.decode = renderer.decode
-
-        self.observation_ids = lru_cache(maxsize=16384)(renderer.observation_ids)
-        self._unsampled_ids = lru_cache(maxsize=16384)(lambda text: renderer.action_ids(Action.of(text)))
-        self._sampled_ids = renderer.action_ids
-
-    def action_ids(self, action: Action) -> list[int]:
-        return self._unsampled_ids(action.text) if action.token_ids is None else self._sampled_ids(action)
+    Example, limit 5: rows of 3, 2, 4, 9 pending tokens -> (3, 2), (4,), (9,)
+    """
+    first = total = 0
+    for index, row in enumerate(rows):
+        if index > first and total + len(row.pending) > limit:
+            yield rows[first:index]
+            first, total = index, 0
+        total += len(row.pending)
+    yield rows[first:]
 
 
 def next_logits(model: Any, input_ids: torch.Tensor, feed: Feed) -> torch.Tensor:
@@ -276,9 +276,7 @@ def load_model(folder: Path, *, device: torch.device, dtype: str = "float32") ->
 def load_weights(folder: Path, dtype: str) -> Any:
     """The model of a folder with all its weights, on the CPU."""
     if not folder.is_dir():
-        raise ConfigError(
-            f"model folder {folder} does not exist. Give the path of a folder with config.json and weights."
-        )
+        raise ConfigError(f"model folder {folder} does not exist; expected a folder with config.json and weights")
     weights = [path for pattern in ("*.safetensors", "pytorch_model*.bin") for path in folder.glob(pattern)]
     missing = [] if (folder / "config.json").is_file() else ["config.json"]
     missing += [] if weights else ["weights (model.safetensors)"]
@@ -310,7 +308,10 @@ def load_adapted(folder: Path, dtype: str) -> Any:
         raise MissingExtra(f"the LoRA adapter in {folder}", "train") from error
     model = load_weights(base_folder(folder), dtype)
     try:
-        return PeftModel.from_pretrained(model, folder).merge_and_unload()
+        with warnings.catch_warnings():
+            # peft asks transformers by names that transformers has deprecated.
+            warnings.simplefilter("ignore", FutureWarning)
+            return PeftModel.from_pretrained(model, folder).merge_and_unload()
     except Exception as error:
         raise ConfigError(f"LoRA adapter {folder} cannot be merged into {base_folder(folder)}: {error}") from error
 
@@ -365,9 +366,7 @@ def use_kept_attention(model: Any, folder: Path) -> None:
     except Exception as error:
         raise ConfigError(f"{type(model).__name__} in {folder} cannot keep its keys and values: {error}") from error
     if not expected.isfinite().all():
-        raise ConfigError(
-            f"model folder {folder}: the weights give logits that are not finite. Use an earlier checkpoint."
-        )
+        raise ConfigError(f"model folder {folder}: its weights give logits that are not finite. Use an earlier one.")
     if not off < (1e-3 if whole.dtype == torch.float32 else 0.1):
         raise ConfigError(
             f"{type(model).__name__} in {folder} cannot keep its keys and values: logits are off by {off:.1e} of the "
