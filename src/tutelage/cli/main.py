@@ -89,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _call(arguments: Sequence[str] | None) -> int:
     try:
-        result: Any = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        words = list(arguments) if arguments is not None else None
+        result: Any = app(args=words, prog_name="tutelage", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except UsageProblem as error:
         error.show()
