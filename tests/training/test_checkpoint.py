@@ -89,6 +89,19 @@ def test_a_torn_checkpoint_is_ignored(tmp_path: Path) -> None:
     assert (state["update_index"], state["weights"].tolist()) == (4, [0, 1, 2])
 
 
+def test_a_kill_while_replacing_a_model_loses_neither(
+    tmp_path: Path, start_dir: Path, make_model: Callable[..., Any]
+) -> None:
+    """The old model stood aside and the new one was half written: the old one comes back."""
+    folder = finished(tmp_path, start_dir, make_model())
+    folder.out_dir.rename(tmp_path / ".model.old")
+    (tmp_path / ".model.new").mkdir()
+    (tmp_path / ".model.new" / "config.json").write_text("{")
+    summary = TrainingFolder(folder.out_dir).open(IDENTITY)
+    assert summary is not None
+    assert sorted(os.listdir(tmp_path)) == ["model"]
+
+
 @pytest.mark.parametrize("keep", [0, 100, 600])
 def test_a_damaged_checkpoint_warns_and_starts_at_the_beginning(tmp_path: Path, keep: int) -> None:
     folder = TrainingFolder(tmp_path / "model")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedType
 
 from tutelage.errors import TrainingError
 from tutelage.training.augment import Augmentation
@@ -73,7 +74,6 @@ def train_sft(
         TrainingError: no samples, a sample longer than the model's context, or a loss that is not finite.
     """
     start_dir = Path(model_dir)
-    check_used(samples, COEFFICIENTS)
     plan = plan_updates(
         samples,
         budget=config.budget,
@@ -84,7 +84,10 @@ def train_sft(
     )
     if not plan:
         raise TrainingError(f"a budget of {config.budget} {config.budget_unit} is nearer to no sample than to one")
-    accelerator = Accelerator()
+    check_used(samples, COEFFICIENTS)
+    # The precision is the config's alone, whatever a launcher's own settings say.
+    accelerator = Accelerator(mixed_precision="no")
+    _check_processes(accelerator)
     folder = TrainingFolder(Path(out_dir))
     identity = _identity(config, samples, start_dir, augmentation)
     with accelerator.main_process_first():
@@ -213,28 +216,13 @@ class _Run:
         )
 
     def _update(self, update_index: int) -> UpdateMetrics:
-        """One optimizer update on this process's share of the micro-batches."""
+        """One optimizer update: accumulate gradients, clip, step."""
         started = time.perf_counter()
-        config, accelerator = self.config, self.accelerator
-        rows = self._rows(update_index)
-        batches = micro_batches(
-            rows, config.micro_batch_tokens, config.row_layout, num_processes=accelerator.num_processes
-        )
-        mine = batches[accelerator.process_index :: accelerator.num_processes]
-        torch.manual_seed(stable_hash(config.seed, "dropout", update_index, accelerator.process_index) % 2**63)
-        sums = torch.zeros(len(COEFFICIENTS), device=accelerator.device)
-        for index, part in enumerate(mine):
-            if index < len(mine) - 1:
-                with accelerator.no_sync(self.scorer):
-                    sums += self._backward(part)
-            else:
-                sums += self._backward(part)
-        learning_rate = self._set_learning_rate(update_index)
-        grad_norm = float(accelerator.clip_grad_norm_(self.scorer.parameters(), config.max_grad_norm))
-        values = accelerator.reduce(sums, reduction="sum").tolist()
-        losses = dict(zip(COEFFICIENTS, values, strict=True))
+        losses = self._accumulate(update_index)
         loss = sum(COEFFICIENTS[component] * value for component, value in losses.items())
-        if not (torch.isfinite(torch.tensor([loss, grad_norm])).all()):
+        learning_rate = self._set_learning_rate(update_index)
+        grad_norm = float(self.accelerator.clip_grad_norm_(self.scorer.parameters(), self.config.max_grad_norm))
+        if not (math.isfinite(loss) and math.isfinite(grad_norm)):
             raise TrainingError(
                 f"loss {loss}, gradient norm {grad_norm}, expected finite numbers. Lower the learning rate "
                 f"({learning_rate:.3g} now) or look at the samples of this update; the weights are still those before it.",
@@ -242,8 +230,9 @@ class _Run:
             )
         self.optimizer.step()
         self.optimizer.zero_grad()
-        used = [self.samples[use.sample_index] for use in self.plan[update_index]]
-        trained, total = sum(one.num_trained_tokens for one in used), sum(len(one.token_ids) for one in used)
+        uses = self.plan[update_index]
+        trained = sum(self.samples[use.sample_index].num_trained_tokens for use in uses)
+        total = sum(len(self.samples[use.sample_index].token_ids) for use in uses)
         seconds = time.perf_counter() - started
         self.trained_tokens += trained
         self.total_tokens += total
@@ -252,7 +241,7 @@ class _Run:
         return UpdateMetrics(
             update_index=update_index,
             num_updates=len(self.plan),
-            epoch=self.plan[update_index][0].epoch,
+            epoch=uses[0].epoch,
             loss=loss,
             losses={component.value: value for component, value in losses.items()},
             shares=shares(losses, COEFFICIENTS),
@@ -264,6 +253,23 @@ class _Run:
             seconds=round(seconds, 4),
             tokens_per_second=round(total / seconds, 1),
         )
+
+    def _accumulate(self, update_index: int) -> dict[LossComponent, float]:
+        """Gradients of this process's share of the micro-batches; returns the losses over all processes."""
+        config, accelerator = self.config, self.accelerator
+        num_processes, process_index = accelerator.num_processes, accelerator.process_index
+        batches = micro_batches(
+            self._rows(update_index), config.micro_batch_tokens, config.row_layout, num_processes=num_processes
+        )
+        mine = batches[process_index::num_processes]
+        # Dropout draws from position alone, so that a resumed run needs no stored generator.
+        torch.manual_seed(stable_hash(config.seed, "dropout", update_index, process_index) % 2**63)
+        sums = torch.zeros(len(COEFFICIENTS), device=accelerator.device)
+        for part in mine[:-1]:
+            with accelerator.no_sync(self.scorer):
+                sums += self._backward(part)
+        sums += self._backward(mine[-1])
+        return dict(zip(COEFFICIENTS, accelerator.reduce(sums, reduction="sum").tolist(), strict=True))
 
     def _backward(self, part: Sequence[Row]) -> torch.Tensor:
         """Add the gradient of one micro-batch; returns its part of each component's loss."""
@@ -321,6 +327,16 @@ def _identity(
     }
     plain: dict[str, Any] = json.loads(json.dumps(identity))
     return plain
+
+
+def _check_processes(accelerator: Accelerator) -> None:
+    """Each process holds the whole model: sharded weights would need another way to save them."""
+    kind = accelerator.distributed_type
+    if kind in (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+        raise TrainingError(
+            f"launched with {kind.value}, expected whole models in each process. Launch with `accelerate launch "
+            "--multi_gpu` or `--cpu`, or train adapters (lora_rank) if the model does not fit."
+        )
 
 
 def _hash_augmentation(augmentation: Augmentation, samples: Sequence[TrainingSample]) -> str:
