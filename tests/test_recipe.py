@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tutelage.errors import ConfigError
-from tutelage.recipe import check_recipe, load_recipe, parse_override, recipe_names
+from tutelage.recipe import check_recipe, load_recipe
+from tutelage.recipe_file import parse_override, recipe_names
 
 MINIMAL = """
 name: small

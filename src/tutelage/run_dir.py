@@ -30,7 +30,8 @@ from typing import IO, Any, Literal
 
 import tutelage
 from tutelage.errors import ConfigError, FormatError, StoreError
-from tutelage.recipe import Recipe, check_recipe, read_yaml
+from tutelage.recipe import Recipe, check_recipe
+from tutelage.recipe_file import read_yaml
 from tutelage.store import write_atomic
 
 FREE_TO_CHANGE = ("workers", "description")

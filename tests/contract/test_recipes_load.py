@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tutelage.pipeline.parts import filters
-from tutelage.recipe import load_recipe, recipe_names
+from tutelage.recipe import load_recipe
+from tutelage.recipe_file import recipe_names
 
 MAIN = [name for name in recipe_names() if not name.startswith("smoke/")]
 

@@ -8,7 +8,8 @@ import pytest
 
 from tutelage.pipeline.run import Run, run
 from tutelage.pipeline.table import arms
-from tutelage.recipe import load_recipe, recipe_names
+from tutelage.recipe import load_recipe
+from tutelage.recipe_file import recipe_names
 from tutelage.run_dir import read_json
 
 SMALLER = {

@@ -65,7 +65,8 @@ def quickstart(
 
 def recipes(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the packaged recipes."""
-    from tutelage.recipe import find_recipe, load_recipe, recipe_names
+    from tutelage.recipe import load_recipe
+    from tutelage.recipe_file import find_recipe, recipe_names
 
     rows = [(name, load_recipe(name).description, str(find_recipe(name))) for name in recipe_names()]
     if as_json:

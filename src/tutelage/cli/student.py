@@ -41,7 +41,7 @@ def pretrain(
 
     from tutelage.cli.display import Bar
     from tutelage.errors import ConfigError
-    from tutelage.recipe import check_options, parse_override
+    from tutelage.recipe_file import check_options, parse_override
     from tutelage.training.pretrain import PretrainConfig
     from tutelage.training.pretrain import pretrain as warm_up
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from tutelage.errors import ConfigError
 from tutelage.pipeline.stage import stage_id
 from tutelage.policies.base import Policy
 from tutelage.policies.registry import EXPERTS
-from tutelage.recipe import Named, Recipe, RolloutSection, TasksSection, build_named, check_options
+from tutelage.recipe import Named, Recipe, RolloutSection, TasksSection
 from tutelage.recipe_checks import EXPERT, START
+from tutelage.recipe_file import build_named, check_options
 from tutelage.rendering.context import CONTEXT_RULES, ContextRule
 from tutelage.rollout.episode import Limits
 from tutelage.rollout.switch import SWITCH_RULES, SwitchRule, make_rule
@@ -159,7 +161,15 @@ def start_settings(recipe: Recipe, start: str, run: RunDir) -> dict[str, str]:
     """What identifies a start in a stage's settings: its files, unless a stage of this run makes them."""
     if start_needs(recipe, start):
         return {"start": start}
-    return {"start": start, "files": hash_files([start_folder(recipe, start, run)])}
+    folder = start_folder(recipe, start, run)
+    changed = max((file.stat().st_mtime_ns for file in folder.rglob("*")), default=0)
+    return {"start": start, "files": _hash_folder(folder, changed)}
+
+
+@lru_cache(maxsize=16)
+def _hash_folder(folder: Path, changed: int) -> str:
+    """A model of some size takes a second to read, and many stages ask. changed: time of its newest file."""
+    return hash_files([folder])
 
 
 def student(recipe: Recipe, model: str, run: RunDir, *, temperature: float, seed: int) -> Policy:

@@ -15,7 +15,7 @@ from tutelage.pipeline.plan import plan
 from tutelage.pipeline.stage import Stage, command_for, do_stage, is_done, stage_id
 from tutelage.pipeline.worker import Worker, as_disk_full
 from tutelage.recipe import Recipe, load_recipe
-from tutelage.run_dir import RunDir, RunLock, StageRecord
+from tutelage.run_dir import RunDir, RunLock, StageRecord, read_json, versions
 
 STOP_SECONDS = 10.0
 """How long an interrupted worker may take to store what it has."""
@@ -102,6 +102,8 @@ def run(
             _note(directory, tell, f"the last run here ({lock.killed_holder}) was cut off; going on where it was")
         if changed:
             _note(directory, tell, f"recipe changed: {', '.join(changed)}; what depends on it is done again")
+        if other := _other_versions(directory):
+            _note(directory, tell, f"this run was begun with {other}; stages that are done are kept as they are")
         stages = plan(recipe, directory)
         directory.log(f"begin: {len(stages)} stages")
         try:
@@ -139,6 +141,14 @@ def run_stage(
         record = directory.record(wanted)
         assert record is not None
         return record
+
+
+def _other_versions(run: RunDir) -> str:
+    """The versions of packages that the run was begun with and that differ now, in words; empty if none does."""
+    if not run.summary_path.is_file():
+        return ""
+    before, current = read_json(run.summary_path).get("versions", {}), versions()
+    return ", ".join(f"{name} {version}" for name, version in before.items() if current.get(name) != version)
 
 
 def _note(run: RunDir, tell: Listener, text: str) -> None:
