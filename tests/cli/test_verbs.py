@@ -134,8 +134,9 @@ def test_show_a_trajectory(finished: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_show_a_sample_token_by_token(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = said(capsys, "show", str(finished), "corrected", "--tokens").splitlines()
-    assert shown[0].endswith(" trained")
-    assert "go to |" in "".join(shown)
+    assert shown[0].endswith(" trained, fork 0")
+    assert "<|act|>go to " in "".join(shown)
+    assert shown[-1] == "student expert template trained"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tutelage.run_dir import RunDir
     from tutelage.types import Trajectory
 
-COLOURS = {"student": "blue", "expert": "green"}
+COLOURS = {"student": "cyan", "expert": "green"}
 
 
 def show(
@@ -43,7 +43,7 @@ def show(
         _show_sample(console, RunDir(run), name, index, id_, as_json)
         return
     path, directory = _trajectories(run, name)
-    trajectory = _pick(path, "trajectory", "trajectory_id", index, id_)
+    trajectory = _pick(path, "trajectory", index, id_)
     if as_json:
         print(json.dumps(to_json(trajectory)))
         return
@@ -73,7 +73,7 @@ def _trajectories(run: Path, name: str | None) -> tuple[Path, RunDir | None]:
     return path, directory
 
 
-def _pick(path: Path, kind: str, id_field: str, index: int, wanted: str | None) -> Any:
+def _pick(path: Path, kind: str, index: int, wanted: str | None) -> Any:
     from tutelage.store import RecordStore
 
     store: RecordStore = RecordStore(path, kind)
@@ -135,32 +135,17 @@ def _show_trajectory(console: Console, trajectory: Trajectory, mask: str, verdic
 def _show_sample(
     console: Console, run: RunDir, name: str | None, index: int, wanted: str | None, as_json: bool
 ) -> None:
-    from rich.text import Text
-
     from tutelage.pipeline.parts import start_folder
     from tutelage.rendering.load import load_renderer
     from tutelage.store import to_json
+    from tutelage.supervision.describe import describe_sample
 
     recipe = run.recipe()
     if name not in recipe.models:
         raise ConfigError.unknown(f"show --tokens {run.root}", name or "(no model named)", recipe.models)
-    sample = _pick(run.samples_path(name), "training_sample", "sample_id", index, wanted)
+    sample = _pick(run.samples_path(name), "training_sample", index, wanted)
     if as_json:
         print(json.dumps(to_json(sample)))
         return
-    renderer = load_renderer(start_folder(recipe, recipe.models[name].start, run))
-    letters = {"s": COLOURS["student"], "e": COLOURS["expert"], "o": "default", ".": "dim"}
-    console.print(
-        Text(f"{sample.sample_id}   {len(sample.token_ids)} tokens, {sample.num_trained_tokens} trained", style="bold")
-    )
-    line = Text("reverse: trained   ")
-    line.append("student ", style=COLOURS["student"]).append("expert ", style=COLOURS["expert"]).append(
-        "template", style="dim"
-    )
-    console.print(line)
-    text = Text()
-    for token, actor, trained in zip(sample.token_ids, sample.token_actors, sample.loss_mask, strict=True):
-        text.append(renderer.decode([token]), style=f"{letters[actor]}{' reverse' if trained else ''}")
-        if trained:
-            text.append("|", style="dim")
-    console.print(text)
+    console.print(describe_sample(sample, load_renderer(start_folder(recipe, recipe.models[name].start, run))))
+    console.print("[cyan]student[/] [green]expert[/] [bright_black]template[/] [reverse]trained[/]")
