@@ -171,7 +171,7 @@ def _budgets(run: RunFiles) -> dict[str, Any] | None:
                     sum(source["trajectories"] for source in sources.values()),
                     sum(source["student_steps"] for source in sources.values()),
                     sum(source["expert_steps"] for source in sources.values()),
-                    ledger.get("trained_tokens", "–"),
+                    _thousands(sum(ledger["trained_tokens"].values())),
                     trained.get("updates", "–"),
                     _thousands(trained.get("trained_tokens")),
                     _number(run.stage(f"train:{name}").get("seconds", math.nan)),
