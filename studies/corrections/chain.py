@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lab import ARM_LEARNING_RATE, DRAW_FACTOR, LEARNING_RATE, START, Data, Lab, filters, match, take
+from lab import ARM_LEARNING_RATE, DRAW_FACTOR, LEARNING_RATE, START, Data, Lab, filters, take
 
 from tutelage.rendering.load import load_renderer
 from tutelage.rollout.switch import Never, UniformStep
+from tutelage.selection.budget import match_budget
 from tutelage.selection.ledger import select
 from tutelage.students import student_path
 from tutelage.types import Actor, Trajectory
+
+MATCHED_DRAW_FACTOR = 4
+"""Games drawn, over N, for corrections that hold as many expert steps as N imitation episodes."""
 
 
 class Chain:
@@ -106,26 +110,28 @@ class Chain:
     def double_equal_steps(self, name: str) -> tuple[Path, dict[str, Any]]:
         """Fewer imitation episodes: as many expert steps as the N corrections hold."""
         amount = self.corrections("trained")[0].num_expert_steps
-        return self.go_on(
-            f"{name}-to-corrections", [Data(match(self.second.trajectories, amount, lambda one: one.num_expert_steps))]
-        )
+        fewer = match_budget(self.second.trajectories, "expert_steps", amount, seed=None)
+        return self.go_on(f"{name}-to-corrections", [Data(tuple(fewer))])
 
     def corrections_matched(self, name: str, unit: str) -> tuple[Path, dict[str, Any]]:
         """More corrections: as many expert steps, or trained tokens, as N imitation episodes hold."""
         renderer = load_renderer(self.student()[0])
 
-        def tokens(one: Trajectory) -> int:
-            return sum(len(renderer.action_ids(step.action)) for step in one.steps if step.actor is Actor.EXPERT)
+        def cost(one: Trajectory) -> int:
+            expert = [step for step in one.steps if step.actor is Actor.EXPERT]
+            return (
+                sum(len(renderer.action_ids(step.action)) for step in expert)
+                if unit == "trained_tokens"
+                else len(expert)
+            )
 
-        cost = tokens if unit == "trained_tokens" else (lambda one: one.num_expert_steps)
-        drawn = self.draws(int(self.n * 4))
-        kept = select(drawn, filters("trained", needs_expert=True)).kept
-        amount = sum(cost(one) for one in self.second.trajectories)
-        chosen = match(kept, amount, cost)
-        if sum(cost(one) for one in chosen) < 0.97 * amount:
-            raise SystemExit(f"{name}: {len(kept)} corrections hold fewer {unit} than {amount}; draw more")
+        drawn = self.draws(int(self.n * MATCHED_DRAW_FACTOR))
+        kept = select(drawn, filters("trained", author=Actor.EXPERT)).kept
+        amount = sum(map(cost, self.second.trajectories))
+        costs = {one.trajectory_id: float(cost(one)) for one in kept}
+        chosen = match_budget(kept, unit, amount, seed=None, costs=costs)
         _, collection = take(drawn, len(chosen), "trained", "corrections")
-        out, account = self.go_on(name, [Data(chosen)])
+        out, account = self.go_on(name, [Data(tuple(chosen))])
         return out, {**account, "collection": collection}
 
     def three_rounds(self, name: str) -> tuple[Path, dict[str, Any]]:

@@ -4,7 +4,7 @@ goes on where it was, and arms that share data or a student share the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class Lab:
         """Expert episodes of games start, start + 1, ...: the first `count` that pass the filters."""
         jobs = make_jobs(self.tasks(start, count), seed=self.seed)
         played = run_rollouts(jobs, policies={Actor.EXPERT: self.expert}, rule=ExpertOnly()).trajectories
-        kept = select(played, filters("trained", needs_expert=True)).kept
+        kept = select(played, filters("trained", author=Actor.EXPERT)).kept
         if len(kept) < count:
             raise SystemExit(f"{self.setting.name}: the expert won only {len(kept)} of {count} games")
         return Data(tuple(kept))
@@ -143,20 +143,21 @@ class Lab:
         }  # fmt: skip
 
 
-def filters(scope: str | None, *, needs_expert: bool) -> list[Filter]:
-    """The filters of one arm. scope: whose repetitions count, ``all`` or ``trained``; None: no repetition filter."""
+def filters(scope: str | None, *, author: Actor) -> list[Filter]:
+    """The filters of one arm. scope: whose repetitions count, ``all`` or ``trained`` (the author's); None: nobody's."""
     chosen: list[Filter] = [Solved()]
-    if needs_expert:
+    if author is Actor.EXPERT:
         chosen.append(HasExpertSteps())
     if scope is not None:
-        chosen.append(NoRepetition(scope=scope))
+        chosen.append(NoRepetition(scope=scope, trained=author))
     return chosen
 
 
 def take(trajectories: Iterable[Trajectory], count: int, scope: str | None, what: str) -> tuple[Data, dict[str, Any]]:
     """The first `count` kept ones, in the order of the games, with the account of what was dropped on the way."""
     trajectories = list(trajectories)
-    selection = select(trajectories, filters(scope, needs_expert=what == "corrections"))
+    author = Actor.EXPERT if what == "corrections" else Actor.STUDENT
+    selection = select(trajectories, filters(scope, author=author))
     if len(selection.kept) < count:
         raise SystemExit(f"only {len(selection.kept)} of {len(trajectories)} {what} kept, {count} wanted")
     kept = selection.kept[:count]
@@ -174,18 +175,6 @@ def prefix_account(kept: Sequence[Trajectory]) -> dict[str, float]:
         "share_with_error_in_prefix": sum(error > 0 for error in errors) / max(1, len(kept)),
         "errors_per_prefix": sum(errors) / max(1, len(kept)),
     }
-
-
-def match(trajectories: Sequence[Trajectory], amount: int, cost: Callable[[Trajectory], int]) -> tuple[Trajectory, ...]:
-    """Trajectories in order until their cost reaches `amount`; the last one goes in iff that brings the total nearer."""
-    taken: list[Trajectory] = []
-    total = 0
-    for one in trajectories:
-        if abs(total + cost(one) - amount) >= abs(total - amount):
-            break
-        taken.append(one)
-        total += cost(one)
-    return tuple(taken)
 
 
 def summary(result: EvaluationResult) -> dict[str, Any]:
