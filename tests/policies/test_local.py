@@ -29,10 +29,15 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from tutelage.envs.registry import make_env
 from tutelage.errors import ConfigError, ContextOverflow, PolicyError
+from tutelage.policies import local
 from tutelage.policies.base import PartialTrajectory, Policy
+from tutelage.policies.kv_cache import SlotTable
 from tutelage.policies.local import LocalPolicy, draw
 from tutelage.rendering.context import Full, LastObservations, LastSteps
+from tutelage.students import student_path
+from tutelage.tasks.registry import load_tasks
 from tutelage.types import Action, Actor, Observation, ParseOutcome, Step, Task
 
 BEGIN, ACT, END, PAD = 32, 33, 34, 35
@@ -194,6 +199,48 @@ def test_one_at_a_time_equals_all_together(model_dir: Path) -> None:
         for so_far, action in zip(reversed(live), reversed(actions), strict=True):
             assert_same(alone.act(so_far), action)
         live = [after(one, action, f"turn {turn}") for one, action in zip(live, actions, strict=True)]
+
+
+def test_small_passes_and_more_episodes_than_slots_change_nothing(
+    model_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rows a pass, three slots for seven episodes: they push each other out and are fed again."""
+    roomy = policy(model_dir)
+    cramped = policy(model_dir)
+    cramped.table = SlotTable(max_slots=3, max_length=256)
+    live = [start(number, "look" * (number + 1)) for number in range(7)]
+    for turn in range(3):
+        actions = roomy.act_batch(live)
+        with monkeypatch.context() as patch:
+            patch.setattr(local, "TOKENS_PER_PASS", 30)
+            patch.setattr(local, "MAX_LIVE", 3)
+            for got, expected in zip(cramped.act_batch(live), actions, strict=True):
+                assert_same(got, expected)
+        live = [after(one, action, f"turn {turn}") for one, action in zip(live, actions, strict=True)]
+    assert (cramped.table.num_slots, roomy.table.num_slots) == (3, 7)
+    assert cramped.num_fed_tokens > roomy.num_fed_tokens
+
+
+def test_half_precision_stays_close(model_dir: Path) -> None:
+    half, single = policy(model_dir, dtype="bfloat16", temperature=0.0), policy(model_dir, temperature=0.0)
+    assert half.model.dtype == torch.bfloat16
+    got, expected = half.act(start(0)), single.act(start(0))
+    assert got.rollout_logprobs is not None
+    assert expected.rollout_logprobs is not None
+    assert got.rollout_logprobs[0] == pytest.approx(expected.rollout_logprobs[0], abs=0.05)
+
+
+def test_m4_the_builtin_student_stops_by_itself() -> None:
+    """The folder's own renderer, greedy, on the first observations of six real tasks."""
+    student = LocalPolicy(student_path("builtin:household_tiny"), temperature=0.0)
+    live = [
+        PartialTrajectory(trajectory_id=task.task_id, task=task, steps=(), observation=make_env(task).reset(0), seed=0)
+        for task in load_tasks("household", "train", start=0, count=6)
+    ]
+    actions = student.act_batch(live)
+    assert [action.parse for action in actions] == [ParseOutcome.CLEAN] * 6
+    assert [(action.token_ids or ())[-1] for action in actions] == [student.renderer.stop_token_id] * 6
+    assert all(action.command == action.text and "<|" not in action.text for action in actions)
 
 
 def test_seeds_fix_the_samples(model_dir: Path) -> None:
@@ -453,6 +500,8 @@ def test_missing_and_infinite_weights_are_refused(model_dir: Path, tmp_path: Pat
 def test_bad_settings_are_refused(model_dir: Path) -> None:
     with pytest.raises(ConfigError, match=r"policy 'student': temperature is -1.0, expected 0 \(greedy\) or more"):
         LocalPolicy(model_dir, renderer=LetterRenderer(), temperature=-1.0)
+    with pytest.raises(ConfigError, match=r"cannot be put on device 'abacus'"):
+        LocalPolicy(model_dir, renderer=LetterRenderer(), device="abacus")
     with pytest.raises(ConfigError, match="max_action_tokens is 0, expected at least 1"):
         LocalPolicy(model_dir, renderer=LetterRenderer(), max_action_tokens=0)
 

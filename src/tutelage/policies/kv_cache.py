@@ -161,7 +161,7 @@ def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
     return next(index for index in range(shared) if left[index] != right[index])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """Parts of neighbouring slots with equal counts: one attention call."""
 
@@ -173,7 +173,7 @@ class Run:
     def count(self) -> int:
         return self.parts[0].count
 
-    @property
+    @cached_property
     def num_keys(self) -> int:
         """Key positions that are read from each slot."""
         return max(part.end for part in self.parts)
@@ -205,7 +205,7 @@ def group_parts(parts: Sequence[Part]) -> list[Run]:
 class Feed:
     """One forward pass: which new tokens go to which slots. `parts` are in order of their slots.
 
-    Give it to the model as ``kept_kv=feed`` together with `position_ids` and ``logits_to_keep=feed.last``.
+    The model gets it as `kept_kv`, `positions[None]` as its position ids, and `last` as the logits to keep.
     """
 
     def __init__(self, table: SlotTable, parts: Sequence[Part], device: torch.device) -> None:
@@ -220,14 +220,11 @@ class Feed:
             last.append(total - 1)
         self.slots = torch.tensor(slots, device=device)
         self.positions = torch.tensor(positions, device=device)
+        """[tokens] place of each new token in its own episode."""
         self.last = torch.tensor(last, device=device)
+        """[parts] place of each part's last token in the packed row."""
         self._masks: dict[int | None, list[torch.Tensor | None]] = {}
         table.reserve(max(part.end for part in parts))
-
-    @cached_property
-    def position_ids(self) -> torch.Tensor:
-        """[1, tokens] place of each new token in its own episode."""
-        return self.positions[None]
 
     def attend(
         self,

@@ -91,12 +91,11 @@ class LocalPolicy:
         self.context_rule = context_rule
         self.seed = seed
         self.model_dir = Path(model_dir)
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(device)
-        self.model = load_model(self.model_dir, device=self.device, dtype=dtype)
+        self.model = load_model(self.model_dir, device=device, dtype=dtype)
+        self.device = next(self.model.parameters()).device
         self.version = weights_version(self.model_dir)
-        self.max_context = min(max_context, getattr(self.model.config, "max_position_embeddings", max_context))
+        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", max_context)
+        self.max_context = min(max_context, limit)
         self.renderer = load_renderer(self.model_dir) if renderer is None else renderer
         self.table = SlotTable(max_slots=MAX_LIVE, max_length=self.max_context)
         self.num_fed_tokens = 0
@@ -230,7 +229,7 @@ def next_logits(model: Any, input_ids: torch.Tensor, feed: Feed) -> torch.Tensor
     """[parts, vocabulary] logits after the last new token of each part of the packed row."""
     output = model(
         input_ids=input_ids,
-        position_ids=feed.position_ids,
+        position_ids=feed.positions[None],
         use_cache=False,
         logits_to_keep=feed.last,
         kept_kv=feed,
@@ -259,7 +258,7 @@ def draw(
     return chosen[:, 0].tolist(), logprobs.gather(-1, chosen)[:, 0].tolist()
 
 
-def load_model(folder: Path, *, device: torch.device, dtype: str = "float32") -> Any:
+def load_model(folder: Path, *, device: str = "auto", dtype: str = "float32") -> Any:
     """The causal language model of a folder, ready for `kept_kv` passes. A LoRA adapter is merged into its base model.
 
     Raises `ConfigError` if the folder is incomplete or broken, or the architecture cannot keep its keys and values.
@@ -268,7 +267,12 @@ def load_model(folder: Path, *, device: torch.device, dtype: str = "float32") ->
         model = load_adapted(folder, dtype)
     else:
         model = load_weights(folder, dtype)
-    model = model.to(device).eval().requires_grad_(False)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        model = model.to(device).eval().requires_grad_(False)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+        raise ConfigError(f"model folder {folder} cannot be put on device '{device}': {error}") from error
     use_kept_attention(model, folder)
     return model
 
@@ -343,8 +347,12 @@ def use_kept_attention(model: Any, folder: Path) -> None:
     """Switch the model to kept keys and values, and try them once against its own attention.
 
     Architectures differ in ways no name tells (recurrent layers, position biases, attention of their own). What
-    is compared is the logits of two sequences, fed in three passes of unequal lengths.
+    is compared is the logits of two sequences, fed in three passes of unequal lengths. Chunked attention would pass
+    as long as the texts are shorter than a chunk, so it is refused by its setting.
     """
+    refused = f"{type(model).__name__} in {folder} cannot keep its keys and values"
+    if getattr(model.config.get_text_config(), "attention_chunk_size", None) is not None:
+        raise ConfigError(f"{refused}: it attends in chunks. Serve it behind an endpoint instead.")
     generator = torch.Generator().manual_seed(0)
     texts = torch.randint(model.config.get_text_config().vocab_size, (2, 9), generator=generator)
     device = next(model.parameters()).device
@@ -364,14 +372,14 @@ def use_kept_attention(model: Any, folder: Path) -> None:
                     table.extend(part.slot, token_ids.tolist())
             off = (torch.cat(got) - expected).abs().max() / expected.abs().max()
     except Exception as error:
-        raise ConfigError(f"{type(model).__name__} in {folder} cannot keep its keys and values: {error}") from error
+        raise ConfigError(f"{refused}: {error}") from error
     if not expected.isfinite().all():
         raise ConfigError(f"model folder {folder}: its weights give logits that are not finite. Use an earlier one.")
-    if not off < (1e-3 if whole.dtype == torch.float32 else 0.1):
+    tolerance = 0.1 if whole.dtype in (torch.bfloat16, torch.float16) else 1e-3
+    if not off < tolerance:
         raise ConfigError(
-            f"{type(model).__name__} in {folder} cannot keep its keys and values: logits are off by {off:.1e} of the "
-            "largest, expected under 1e-3. It may have recurrent layers or an attention of its own; serve it behind "
-            "an endpoint instead."
+            f"{refused}: logits are off by {off:.1e} of the largest, expected under {tolerance}. It may have recurrent "
+            "layers or an attention of its own; serve it behind an endpoint instead."
         )
 
 
