@@ -17,6 +17,8 @@ from transformers import (
     AutoModelForCausalLM,
     BloomConfig,
     BloomForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
     GenerationConfig,
     GPT2Config,
     GPT2LMHeadModel,
@@ -432,8 +434,22 @@ def test_other_architectures(model: torch.nn.Module, tmp_path: Path) -> None:
     [
         MambaForCausalLM(MambaConfig(vocab_size=36, hidden_size=16, num_hidden_layers=2, state_size=4)),
         BloomForCausalLM(BloomConfig(vocab_size=36, hidden_size=16, n_layer=2, n_head=4)),
+        Gemma2ForCausalLM(
+            Gemma2Config(
+                vocab_size=36,
+                hidden_size=16,
+                intermediate_size=16,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                num_key_value_heads=1,
+                head_dim=8,
+                bos_token_id=BEGIN,
+                eos_token_id=END,
+                pad_token_id=PAD,
+            )
+        ),
     ],
-    ids=["recurrent", "alibi"],
+    ids=["recurrent", "alibi", "capped-scores"],
 )
 def test_architectures_without_kept_keys_are_refused(model: torch.nn.Module, tmp_path: Path) -> None:
     folder = save_model(tmp_path / "other", model)

@@ -26,6 +26,9 @@ from transformers import AttentionInterface
 ATTENTION = "tutelage_kept_kv"
 """Name under which the attention is registered with transformers."""
 
+NOT_DONE = ("softcap", "s_aux", "position_bias")
+"""Options of the transformers registry that change the scores: capped scores, attention sinks, learned biases."""
+
 PADDING_PER_CALL = 512
 """Masked key positions that cost about as much as one more attention call (one core, 4 heads of 32)."""
 
@@ -223,7 +226,7 @@ class Feed:
         """[tokens] place of each new token in its own episode."""
         self.last = torch.tensor(last, device=device)
         """[parts] place of each part's last token in the packed row."""
-        self._masks: dict[int | None, list[torch.Tensor | None]] = {}
+        self._masks: dict[tuple[int | None, int], list[torch.Tensor | None]] = {}
         table.reserve(max(part.end for part in parts))
 
     def attend(
@@ -259,10 +262,10 @@ class Feed:
         return (outputs[0] if len(outputs) == 1 else torch.cat(outputs))[None]
 
     def _masks_for(self, window: int | None, repeats: int, like: torch.Tensor) -> list[torch.Tensor | None]:
-        """One mask per run, made once per forward pass and shared by the layers."""
-        if window not in self._masks:
-            self._masks[window] = [run_mask(run, window, repeats, like) for run in self.runs]
-        return self._masks[window]
+        """One mask per run, made once per forward pass and shared by layers of a kind."""
+        if (window, repeats) not in self._masks:
+            self._masks[window, repeats] = [run_mask(run, window, repeats, like) for run in self.runs]
+        return self._masks[window, repeats]
 
 
 def run_mask(run: Run, window: int | None, repeats: int, like: torch.Tensor) -> torch.Tensor | None:
@@ -296,9 +299,14 @@ def kept_attention(
     scaling: float | None = None,
     sliding_window: int | None = None,
     kept_kv: Feed,
-    **_: Any,
+    **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of a packed row over the slots; the signature is that of the transformers registry."""
+    """Attention of a packed row over the slots; the signature is that of the transformers registry.
+
+    Raises NotImplementedError for what scaled dot-product attention cannot do.
+    """
+    if unknown := [name for name in NOT_DONE if others.get(name) is not None]:
+        raise NotImplementedError(f"its attention uses {', '.join(unknown)}")
     layer: int = module.layer_idx  # type: ignore[assignment]
     return kept_kv.attend(layer, query, key, value, scaling, sliding_window), None
 
