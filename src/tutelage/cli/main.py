@@ -104,8 +104,18 @@ def _call(arguments: Sequence[str] | None) -> int:
         sys.stderr.close()
         return 0
     except TutelageError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, MENDABLE) else 1
+        return _complain(error)
+    except (OSError, ImportError) as error:
+        from tutelage.pipeline.worker import explained
+
+        if (better := explained(error)) is None:
+            raise
+        return _complain(better)
+
+
+def _complain(error: TutelageError) -> int:
+    print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    return 2 if isinstance(error, MENDABLE) else 1
 
 
 def run() -> None:

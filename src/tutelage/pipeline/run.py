@@ -13,7 +13,7 @@ from typing import Any, Literal
 from tutelage.errors import ConfigError, FormatError, StoreError, TutelageError
 from tutelage.pipeline.plan import plan
 from tutelage.pipeline.stage import Stage, command_for, do_stage, is_done, stage_id
-from tutelage.pipeline.worker import Worker, as_disk_full
+from tutelage.pipeline.worker import Worker, explained
 from tutelage.recipe import Recipe, load_recipe
 from tutelage.run_dir import RunDir, RunLock, StageRecord, read_json, versions
 
@@ -113,7 +113,7 @@ def run(
             else:
                 _run_in_workers(stages, directory, recipe, tell, lock, num_workers)
         finally:
-            with contextlib.suppress(OSError):  # A full disk must not hide the error that told of it.
+            with contextlib.suppress(OSError, StoreError):  # A full disk must not hide the error that told of it.
                 directory.write_summary(recipe, list(stages))
         directory.log("end")
     return Run(directory.root)
@@ -136,7 +136,7 @@ def run_stage(
         try:
             _do_here(stages[wanted], directory, listener or (lambda event: None), again=again)
         finally:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, StoreError):
                 directory.write_summary(recipe, list(stages))
         record = directory.record(wanted)
         assert record is not None
@@ -175,8 +175,8 @@ def _do_here(stage: Stage, run: RunDir, tell: Listener, *, again: bool = False) 
     try:
         record = do_stage(stage, run, progress, again=again)
     except Exception as error:
-        if (disk_full := as_disk_full(error)) is not None:
-            raise disk_full from error
+        if (better := explained(error, str(run.root))) is not None:
+            raise better from error
         raise
     run.log(f"{stage.id}: done in {record.seconds:.1f} s")
     tell(Event(stage=stage.id, state="done", record=record))

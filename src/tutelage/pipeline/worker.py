@@ -21,10 +21,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from tutelage.errors import MENDABLE, StoreError
+from tutelage.errors import MENDABLE, MissingExtra, StoreError, TutelageError
 from tutelage.run_dir import RunDir
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+OF_EXTRA_TRAIN = ("torch", "transformers", "tokenizers", "accelerate", "peft", "safetensors")
 
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
@@ -53,6 +54,7 @@ class Worker:
         os.close(writing)
         self.stage: str | None = None
         """Id of the stage it is at. None: idle."""
+        self._interrupted = False
         self._reader = threading.Thread(
             target=self._read, args=(os.fdopen(reading, encoding="utf-8"), events), daemon=True
         )
@@ -75,18 +77,26 @@ class Worker:
         """Ask it to stop what it does; it stores what it has."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
+            self._interrupted = True
 
     def close(self, seconds: float) -> None:
         """End it: in order if it does so within `seconds`, else by force."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
         try:
+            if (
+                not self._interrupted
+            ):  # A busy worker takes a closed line for the death of its parent, and ends at once.
+                self._close_line()
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._close_line()
         self._reader.join(1.0)
+
+    def _close_line(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
 
 
 def main(root: str, event_fd: int) -> None:
@@ -115,7 +125,7 @@ def main(root: str, event_fd: int) -> None:
                 send("done", record=asdict(do_stage(work[wanted], run, tell)))
             except Exception as error:
                 traceback.print_exc()
-                send("failed", **describe_error(error))
+                send("failed", **describe_error(error, str(run.root)))
             busy.clear()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
@@ -130,25 +140,28 @@ def _listen(stages: queue.Queue[str | None], busy: threading.Event) -> None:
     stages.put(None)
 
 
-def describe_error(error: BaseException) -> dict[str, Any]:
+def describe_error(error: BaseException, where: str = "") -> dict[str, Any]:
     """What the parent needs to know of an error."""
-    error = as_disk_full(error) or error
+    error = explained(error, where) or error
     return {"type": type(error).__name__, "message": str(error), "is_mendable": isinstance(error, MENDABLE)}
 
 
-def as_disk_full(error: BaseException) -> StoreError | None:
-    """A write that failed for want of room, as a StoreError that says so; None for any other error.
+def explained(error: BaseException, where: str = "") -> TutelageError | None:
+    """A full disk or a missing package as an error that tells what to do; None for any other error.
 
-    safetensors and torch report it in their own exceptions, with the system's words inside.
+    where: the folder that is written into, for the message. safetensors and torch report a full disk in exceptions of
+    their own, with the system's words inside.
     """
-    if isinstance(error, StoreError):
+    if isinstance(error, TutelageError):
         return None
-    number = getattr(error, "errno", None)
-    if number not in DISK_FULL and not any(f"os error {one})" in str(error) for one in DISK_FULL):
-        return as_disk_full(error.__context__) if error.__context__ is not None else None
-    return StoreError(
-        f"{error}\nNothing more could be written there. Make room and run again: what was written before is kept."
-    )
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in OF_EXTRA_TRAIN:
+        return MissingExtra("a student", "train")
+    if getattr(error, "errno", None) in DISK_FULL or any(f"os error {one})" in str(error) for one in DISK_FULL):
+        return StoreError(
+            f"{where}{': ' if where else ''}{error}\n"
+            "Nothing more could be written there. Make room and run again: what was written before is kept."
+        )
+    return explained(error.__context__, where) if error.__context__ is not None else None
 
 
 if __name__ == "__main__":
