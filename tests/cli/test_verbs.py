@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tutelage.cli.main import main
+from tutelage.recipe import load_recipe
 from tutelage.run_dir import RunDir
 
 
@@ -88,8 +89,6 @@ def test_a_stage_that_is_done_is_not_done_again(
 
 def test_stages_one_by_one_on_a_fresh_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = RunDir(tmp_path)
-    from tutelage.recipe import load_recipe
-
     run.adopt_recipe(load_recipe("smoke/household_oec", set=["student.start=builtin:household_tiny"]), force=False)
     assert main(["train", str(tmp_path), "imitation"]) == 2
     assert (
@@ -115,6 +114,18 @@ def test_report_is_remade(finished: Path, capsys: pytest.CaptureFixture[str]) ->
     (finished / "comparison.json").unlink()
     assert said(capsys, "report", str(finished)) == f"{finished / 'report.html'}\n"
     assert len(json.loads((finished / "comparison.json").read_text())["comparisons"]) == 2
+
+
+def test_report_of_an_unfinished_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RunDir(tmp_path).adopt_recipe(load_recipe("smoke/household_oec"), force=False)
+    assert main(["rollout", str(tmp_path), "expert_first"]) == 0
+    capsys.readouterr()
+    assert main(["report", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{tmp_path / 'report.html'}\n"
+    assert captured.err.startswith(
+        "note: the run is not finished, so the page is not whole; missing: new:start, select"
+    )
 
 
 def test_show_a_trajectory(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,6 +194,10 @@ def test_games_are_generated_played_and_measured(tmp_path: Path, capsys: pytest.
     result = json.loads(said(capsys, "evaluate", "--games", str(games), "--expert", "--out", str(out), "--json"))
     assert (result["num_tasks"], result["rows"][-1]["num_solved"]) == (3, 3)
     assert json.loads((out / "result.json").read_text()) == result
+    again = json.loads(said(capsys, "evaluate", "--games", str(games), "--expert", "--out", str(out), "--json"))
+    assert again == result
+    assert main(["evaluate", "--games", str(games), "--expert", "--out", str(out), "--max-steps", "9"]) == 2
+    assert "'max_steps': 9" in capsys.readouterr().err
     shown = said(capsys, "evaluate", "--games", str(games), "--expert", "--count", "2")
     assert "all (2)" in shown
     student = said(capsys, "evaluate", "--games", str(games), "--model", "builtin:household_tiny", "--max-steps", "3")

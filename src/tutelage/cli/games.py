@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tutelage.cli.display import Display
+from tutelage.errors import StoreError
 from tutelage.evaluation.run import evaluate
 from tutelage.pipeline.run import Event
 from tutelage.pipeline.table import Arm, plain_table
@@ -37,7 +38,7 @@ def evaluate_games(
     if found.skipped:
         print(f"note: {found.report()}", file=sys.stderr)
     policy = _player(model, temperature, seed)
-    store: RecordStore | None = RecordStore(out / "trajectories.jsonl", "trajectory") if out is not None else None
+    store = _store(out / "trajectories.jsonl", policy, temperature, max_steps, seed) if out is not None else None
     stage = f"evaluate:{policy.name}"
     with Display() as display:
         display(Event(stage=stage, state="started"))
@@ -68,6 +69,15 @@ def evaluate_games(
     print(plain_table([arm]))
     if out is not None:
         print(f"\n-> {out / 'trajectories.jsonl'}")
+
+
+def _store(path: Path, policy: Policy, temperature: float, max_steps: int, seed: int) -> RecordStore:
+    """The file of trajectories; one that another player or other settings wrote is refused."""
+    settings = {"player": policy.version, "temperature": temperature, "max_steps": max_steps, "seed": seed}
+    store: RecordStore = RecordStore(path, "trajectory", header={"settings": settings})
+    if (found := store.header.get("settings")) != settings:
+        raise StoreError(f"{path}: was played with {found}, now it is {settings}. Choose another folder with --out.")
+    return store
 
 
 def _player(model: str | None, temperature: float, seed: int) -> Policy:

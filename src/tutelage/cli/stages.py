@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -55,14 +56,23 @@ def train(
 
 
 def report(run: RunArgument) -> None:
-    """Compare the arms and write report.html from the files of a run directory."""
-    from tutelage.run_dir import RunDir
+    """Compare the arms and write report.html from the files of a run directory, also of an unfinished run."""
+    from tutelage.pipeline.run import Run
+    from tutelage.reports.html import write_report
 
-    recipe = RunDir(run).recipe()
+    unfinished = [stage for stage in Run(run).unfinished() if stage not in ("compare", "report")]
+    if unfinished:
+        print(
+            f"note: the run is not finished, so the page is not whole; missing: {', '.join(unfinished)}",
+            file=sys.stderr,
+        )
+        print(write_report(run))
+        return
+    recipe = Run(run).recipe
     if recipe.evaluate is not None and recipe.evaluate.baseline is not None:
         _stage(run, "compare", "", again=True, as_json=False, quiet=True)
     _stage(run, "report", "", again=True, as_json=False, quiet=True)
-    print(RunDir(run).report_path)
+    print(Run(run).report_path)
 
 
 def evaluate(

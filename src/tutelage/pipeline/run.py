@@ -55,20 +55,21 @@ class Run:
         self.recipe = self.dir.recipe()
 
     def __repr__(self) -> str:
-        return f"Run({str(self.dir.root)!r}, {', '.join(f'{k} {v}' for k, v in self.states().items())})"
+        states = self.states()
+        return f"Run({str(self.dir.root)!r}, {len(states) - len(self.unfinished())} of {len(states)} stages done)"
 
     @property
     def report_path(self) -> Path:
         return self.dir.report_path
 
-    def states(self) -> dict[str, int]:
-        """Number of stages by state."""
-        counts: dict[str, int] = {}
-        for stage in plan(self.recipe, self.dir).values():
-            record = self.dir.record(stage.id)
-            state = record.state if record else "waiting"
-            counts[state] = counts.get(state, 0) + 1
-        return counts
+    def states(self) -> dict[str, str]:
+        """Stage id -> ``done``, ``started`` or ``waiting``."""
+        records = {stage: self.dir.record(stage) for stage in plan(self.recipe, self.dir)}
+        return {stage: record.state if record else "waiting" for stage, record in records.items()}
+
+    def unfinished(self) -> list[str]:
+        """Ids of the stages that are not done."""
+        return [stage for stage, state in self.states().items() if state != "done"]
 
     def table(self) -> str:
         """The table of the evaluation as plain text."""
