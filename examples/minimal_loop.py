@@ -118,7 +118,7 @@ class Student:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     def train(self, episodes: list[Episode], num_updates: int, seed: int, trained_author: str = "expert") -> None:
         rng = random.Random(seed)
