@@ -25,6 +25,7 @@ from tutelage.students import student_path
 from tutelage.types import Action, Actor, Observation, Step, Task
 
 MAX_STEPS = 40
+MAX_COMMAND_TOKENS = 10
 
 
 @dataclass
@@ -100,7 +101,8 @@ class Student:
         ids, _ = self.tokens(episode)
         self.model.eval()
         prompt = torch.tensor([ids])
-        out = self.model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=16, do_sample=False)
+        everything = torch.ones_like(prompt)
+        out = self.model.generate(prompt, attention_mask=everything, max_new_tokens=MAX_COMMAND_TOKENS, do_sample=False)
         said = [token for token in out[0, len(ids) :].tolist() if token != self.end]
         return self.tokenizer.decode(said)
 
