@@ -28,8 +28,10 @@ _PLACES = {
     "run_episode": "rollout.episode",
     "make_jobs": "rollout.runner",
     "run_rollouts": "rollout.runner",
+    "make_filter": "selection.filters",
     "select": "selection.ledger",
-    "build_samples": "supervision.samples",
+    "STEP_MASKS": "supervision.step_masks",
+    "build_all_samples": "supervision.samples",
     "SFTConfig": "training.config",
     "train_sft": "training.sft",
     "evaluate": "evaluation.run",
@@ -51,17 +53,19 @@ __all__ = [
     "RecordStore",
     "Run",
     "SFTConfig",
+    "STEP_MASKS",
     "Task",
     "TrainingSample",
     "Trajectory",
     "TutelageError",
-    "build_samples",
+    "build_all_samples",
     "compare",
     "evaluate",
     "load_recipe",
     "load_tasks",
     "make_env",
     "make_expert",
+    "make_filter",
     "make_jobs",
     "make_rule",
     "run",
@@ -99,9 +103,11 @@ if TYPE_CHECKING:
     from tutelage.rollout.episode import run_episode
     from tutelage.rollout.runner import make_jobs, run_rollouts
     from tutelage.rollout.switch import make_rule
+    from tutelage.selection.filters import make_filter
     from tutelage.selection.ledger import select
     from tutelage.store import RecordStore
-    from tutelage.supervision.samples import build_samples
+    from tutelage.supervision.samples import build_all_samples
+    from tutelage.supervision.step_masks import STEP_MASKS
     from tutelage.tasks.registry import load_tasks
     from tutelage.training.config import SFTConfig
     from tutelage.training.sft import train_sft

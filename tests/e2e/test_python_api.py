@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 import tutelage as t
 
@@ -18,28 +21,13 @@ def test_ten_lines(tmp_path: Path) -> None:
     assert t.Run(tmp_path / "run").table() == run.table()
 
 
-def test_stage_by_stage(tmp_path: Path) -> None:
-    from tutelage.rendering.load import load_renderer
-    from tutelage.selection.filters import HasExpertSteps, Solved
-    from tutelage.students import student_path
-    from tutelage.supervision.step_masks import expert_steps
-    from tutelage.types import Actor
-
-    start = student_path("builtin:household_tiny")
-    tasks = t.load_tasks("household", "train", count=6, size="small", max_steps=20)
-    policies = {t.Actor.STUDENT: t.LocalPolicy(start, temperature=1.0), t.Actor.EXPERT: t.make_expert("household")}
-    rule = t.make_rule("uniform", low=0, high=4)
-    played = t.run_rollouts(t.make_jobs(tasks, seed=0), policies=policies, rule=rule)
-    kept = t.select(played.trajectories, [Solved(), HasExpertSteps()]).kept
-    renderer = load_renderer(start)
-    samples = [sample for one in kept for sample in t.build_samples(one, expert_steps(one), renderer)]
-    trained = t.train_sft(start, samples, t.SFTConfig(budget=2, budget_unit="updates"), tmp_path / "model")
-    panel = t.load_tasks("household", "test", count=6, max_steps=20)
-    before, _ = t.evaluate(t.LocalPolicy(start, temperature=0.0), panel, name="before")
-    after, _ = t.evaluate(t.LocalPolicy(trained.model_dir, temperature=0.0), panel, name="after")
-    comparison = t.compare(before, after)
-
-    assert len(kept) == len(samples) > 0
-    assert trained.num_updates == 2
-    assert (comparison.name_a, comparison.name_b, comparison.num_pairs) == ("before", "after", 6)
-    assert Actor is t.Actor
+def test_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines of the README as they stand, with fewer games."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert code is not None
+    assert len(code[1].strip().splitlines()) <= 14
+    monkeypatch.chdir(tmp_path)
+    smaller = re.sub(r"budget=\d+", "budget=1", re.sub(r"count=\d+", "count=6", code[1]))
+    exec(compile(smaller, "README.md", "exec"), {})
+    assert re.fullmatch(r"\d\.\d+ \[\d\.\d+, \d\.\d+\]\n", capsys.readouterr().out)

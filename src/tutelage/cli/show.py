@@ -20,7 +20,7 @@ COLOURS = {"student": "cyan", "expert": "green"}
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="Run directory, or a trajectories.jsonl.")],
+    run: Annotated[Path, typer.Argument(help="Run directory, a folder in it, or a trajectories.jsonl.")],
     name: Annotated[
         str | None, typer.Argument(help="A rollout, an arm of the evaluation, or with --tokens a model.")
     ] = None,
@@ -57,6 +57,8 @@ def _trajectories(run: Path, name: str | None) -> tuple[Path, RunDir | None]:
 
     if run.is_file():
         return run, None
+    if name is None and (run / "trajectories.jsonl").is_file():
+        return run / "trajectories.jsonl", None
     directory = RunDir(run)
     recipe = directory.recipe()
     known = [*recipe.rollouts, *recipe.evaluated]

@@ -22,7 +22,7 @@ from tutelage.rendering.context import CONTEXT_RULES, ContextRule
 from tutelage.rollout.episode import Limits
 from tutelage.rollout.switch import SWITCH_RULES, SwitchRule, make_rule
 from tutelage.run_dir import RunDir, hash_files
-from tutelage.selection.filters import FILTERS, HasExpertSteps, NoRepetition
+from tutelage.selection.filters import FILTERS, HasExpertSteps, NoRepetition, make_filter
 from tutelage.supervision.step_masks import STEP_MASKS
 from tutelage.tasks.registry import TASK_SETS, load_tasks, make_task_set
 from tutelage.types import Actor, Task, stable_hash
@@ -117,7 +117,12 @@ def filters(recipe: Recipe, rollout: RolloutSection, where: str = "recipe") -> l
             continue
         if student_only and name == NoRepetition.name:
             options = {"trained": Actor.STUDENT, **options}
-        made.append(build_named(where, f"select.{name}", name, options, FILTERS))
+        if name in FILTERS:
+            check_options(where, f"select.{name}", options, FILTERS[name])
+        try:
+            made.append(make_filter(name, **options))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: select: {error}") from None
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -82,6 +82,7 @@ def run(
     recipe: Recipe | str | Path,
     out: str | Path | None = None,
     *,
+    set: Iterable[str] | Mapping[str, Any] = (),
     force: bool = False,
     workers: int | None = None,
     listener: Listener | None = None,
@@ -89,12 +90,14 @@ def run(
     """Do everything a recipe says, or what is left of it.
 
     recipe: a `Recipe`, a file, or the name of a packaged recipe.
+    set: overrides of a file or a packaged recipe; see `load_recipe`.
     out: the run directory, by default ``runs/<name of the recipe>``. One that exists is resumed.
     force: accept a recipe that differs from the one the directory was begun with; what depends on the change is done again.
     workers: stages side by side; by default what the recipe says.
     """
+    assert not (set and isinstance(recipe, Recipe)), "set belongs to load_recipe where a Recipe is given"
     if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe)
+        recipe = load_recipe(recipe, set=set)
     directory = RunDir(out if out is not None else Path("runs") / recipe.name)
     tell = listener or (lambda event: None)
     with directory.lock() as lock:

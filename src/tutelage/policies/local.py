@@ -28,6 +28,7 @@ from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
 from tutelage.rendering.episode import render_episode
 from tutelage.rendering.load import load_renderer
+from tutelage.students import BUILTIN, student_path
 from tutelage.types import Action, stable_hash
 
 try:
@@ -46,7 +47,9 @@ TOKENS_PER_PASS = 4096
 
 
 class LocalPolicy:
-    """Samples actions from a model folder; `batched`, so a runner hands it all ready episodes at once.
+    """Samples actions from a model folder, or from ``builtin:NAME``, a student of the package.
+
+    It is `batched`: a runner hands it all ready episodes at once.
 
     `rollout_logprobs` are natural logs under the distribution that was sampled from: at temperature T > 0 of
     softmax(logits / T), which is what a policy-gradient ratio divides by. At temperature 0 (greedy) nothing is sampled
@@ -90,7 +93,7 @@ class LocalPolicy:
         self.max_action_tokens = max_action_tokens
         self.context_rule = context_rule
         self.seed = seed
-        self.model_dir = Path(model_dir)
+        self.model_dir = student_path(model_dir) if str(model_dir).startswith(BUILTIN) else Path(model_dir)
         self.model = load_model(self.model_dir, device=device, dtype=dtype)
         self.device = next(self.model.parameters()).device
         self.version = weights_version(self.model_dir)

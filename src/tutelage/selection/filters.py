@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from tutelage.errors import ConfigError
@@ -177,6 +177,21 @@ class PerTaskCap:
 
 FILTERS: dict[str, type[Any]] = {one.name: one for one in (Solved, HasExpertSteps, NoRepetition, PerTaskCap)}
 """Name in recipes -> filter."""
+
+
+def make_filter(name: str, **options: Any) -> Filter:
+    """The filter of a recipe. Raises `ConfigError` on an unknown name or option."""
+    if name not in FILTERS:
+        raise ConfigError.unknown("filter", name, FILTERS)
+    known = [option.name for option in fields(FILTERS[name])]
+    for option in options:
+        if option not in known:
+            raise ConfigError.unknown(f"filter '{name}', option", option, known)
+    try:
+        made: Filter = FILTERS[name](**options)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"filter '{name}' with {options}: {error}") from error
+    return made
 
 
 def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
