@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tutelage.evaluation.metrics import SuccessRow
@@ -32,13 +32,8 @@ class Arm:
         return self.rows[-1]
 
     def to_json(self) -> dict[str, Any]:
-        from dataclasses import asdict
-
-        data = asdict(self)
-        data["rows"] = [
-            {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
-            for row in data["rows"]
-        ]
+        """Plain JSON values; NaN is written as null."""
+        data: dict[str, Any] = _without_nan(asdict(self))
         return data
 
 
@@ -134,3 +129,11 @@ def _number(value: float) -> str:
 
 def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}".replace(",", " ")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -70,7 +70,8 @@ class Worker:
     def _read(self, pipe: IO[str], events: queue.Queue[tuple[Worker, dict[str, Any]]]) -> None:
         with pipe:
             for line in pipe:
-                events.put((self, json.loads(line)))
+                if line.endswith("\n"):  # A worker that is killed may leave half a line.
+                    events.put((self, json.loads(line)))
         events.put((self, {"event": "ended", "code": self._process.wait()}))
 
     def interrupt(self) -> None:
