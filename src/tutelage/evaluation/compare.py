@@ -42,7 +42,7 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
         raise ValueError(f"mcnemar_exact: counts {only_a}, {only_b}; expected >= 0")
     total = only_a + only_b
     tail = sum(math.comb(total, k) for k in range(min(only_a, only_b) + 1))
-    return min(1.0, 2 * tail / 2**total)
+    return float(min(1.0, 2 * tail / 2**total))
 
 
 def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, num_resamples: int = 10_000, seed: int = 0) -> Interval:
