@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from tutelage.errors import ConfigError, FormatError
 
+ENTITIES_FILE: Final = "entities.json"
+"""Beside a student's weights: which ids are things, of which type and number."""
+
 BARE: Final = 0
 """Column of the bare type in a table of ids; column n is the type with number n."""
 
@@ -50,7 +53,7 @@ class ObjectRenaming:
         receptacle_numbers: bool = False,
     ) -> None:
         """Reads `entities.json` of a model folder: ConfigError if it is not there, FormatError if it is broken."""
-        rows, where = _read_entities(Path(model_dir))
+        rows, where = read_entities(model_dir), Path(model_dir) / ENTITIES_FILE
         self._size = 1 + max(row["id"] for row in rows)
         self._rename = {"object": objects, "receptacle": receptacles}
         self._renumber = {"object": object_numbers, "receptacle": receptacle_numbers}
@@ -118,8 +121,9 @@ class _Group:
             table[self.ids[old, numbers]] = self.ids[new, targets]
 
 
-def _read_entities(model_dir: Path) -> tuple[list[dict[str, Any]], Path]:
-    path = model_dir / "entities.json"
+def read_entities(model_dir: str | Path) -> list[dict[str, Any]]:
+    """The rows of a model folder's `entities.json`: id, kind, type, number (None for a bare type), group."""
+    path = Path(model_dir) / ENTITIES_FILE
     if not path.is_file():
         raise ConfigError(
             f"{path}: not found, expected the table of things that renaming needs. Only students made by "
@@ -131,4 +135,4 @@ def _read_entities(model_dir: Path) -> tuple[list[dict[str, Any]], Path]:
             row["id"], row["kind"], row["type"], row["number"], row["group"]
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(f"{path}: {error!r}, expected a list of rows with id, kind, type, number, group.") from error
-    return rows, path
+    return rows

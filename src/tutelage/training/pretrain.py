@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from tutelage.envs.household.generator import generate_game
 from tutelage.errors import ConfigError
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.load import load_renderer
-from tutelage.training.augment import ObjectRenaming
+from tutelage.training.augment import Augmentation, ObjectRenaming, read_entities
 from tutelage.training.random_play import Play, hindsight_play, random_play
 from tutelage.types import Action, Observation
 
@@ -35,9 +35,9 @@ FIRST_GAME_SEED: Final = 1_000_000_000
 class PretrainConfig:
     """What is played and how it is learnt. The defaults made the student that comes with tutelage."""
 
-    num_tokens: int = 12_000_000
+    num_tokens: int = 6_000_000
     """Tokens of play to pass over, observations included."""
-    hindsight_share: float = 0.8
+    hindsight_share: float = 0.6
     """Share of plays that are told under a task they happened to win; the others wander under an unrelated one."""
     plays_per_game: int = 8
     """Hindsight keeps the shortest winning one of this many plays of a game."""
@@ -50,12 +50,14 @@ class PretrainConfig:
     """Loss weight of the tokens of commands that did something."""
     invalid_weight: float = 0.0
     """Loss weight of refused commands. 0: seen, not learnt."""
+    soft_targets: bool = True
+    """Where the player's chances are known, learn them all, not only the command that was drawn."""
     observation_weight: float = 0.5
     """Loss weight of replies. The intro carries none, since nothing in it can be foretold."""
     rename_receptacles: bool = False
     renumber_receptacles: bool = False
     renumber_objects: bool = False
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     warmup_updates: int = 100
     weight_decay: float = 0.05
     batch_tokens: int = 2048
@@ -85,10 +87,15 @@ class PretrainResult:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedTokens:
-    """One play as ids [T] with the loss weight of each as a target [T]."""
+class PlayTokens:
+    """One play as ids [T], and M targets: after `positions[m]`, id `targets[m]` is to come with weight `weights[m]`.
+
+    A position with one target is plain language modelling; several targets are a distribution.
+    """
 
     token_ids: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    targets: NDArray[np.int64]
     weights: NDArray[np.float32]
 
 
@@ -145,43 +152,60 @@ def pretrain(
     return result
 
 
-def weighted_loss(model: Any, batch: list[WeightedTokens], *, pad_token_id: int) -> torch.Tensor:
+def weighted_loss(model: Any, batch: list[PlayTokens], *, pad_token_id: int) -> torch.Tensor:
     """Mean negative log-likelihood over the weights of the batch.
 
-    Padding is on the right and needs no mask: a causal model does not look ahead, and padding weighs nothing.
-    The head is applied only where a weight is: elsewhere its result would be thrown away.
+    Padding is on the right and needs no mask: a causal model does not look ahead, and padding has no targets.
+    The head is applied only where a target is: elsewhere its result would be thrown away.
     """
     longest = max(len(one.token_ids) for one in batch)
     ids = np.full((len(batch), longest), pad_token_id, dtype=np.int64)
-    weights = np.zeros((len(batch), longest), dtype=np.float32)
     for row, one in enumerate(batch):
         ids[row, : len(one.token_ids)] = one.token_ids
-        weights[row, : len(one.weights)] = one.weights
-    input_ids = torch.from_numpy(ids)
-    trained = torch.from_numpy(weights[:, 1:] > 0)
-    hidden = model.model(input_ids=input_ids[:, :-1], use_cache=False).last_hidden_state
-    logits = model.lm_head(hidden[trained])
-    token_losses = torch.nn.functional.cross_entropy(logits, input_ids[:, 1:][trained], reduction="none")
-    token_weights = torch.from_numpy(weights[:, 1:])[trained]
-    return (token_losses * token_weights).sum() / token_weights.sum()
+    places = np.concatenate([row * longest + one.positions for row, one in enumerate(batch)])
+    predicting, index = np.unique(places, return_inverse=True)
+    hidden = model.model(input_ids=torch.from_numpy(ids), use_cache=False).last_hidden_state
+    logits = model.lm_head(hidden.flatten(0, 1)[torch.from_numpy(predicting)])
+    logprobs = torch.log_softmax(logits, dim=-1)
+    targets = torch.from_numpy(np.concatenate([one.targets for one in batch]))
+    weights = torch.from_numpy(np.concatenate([one.weights for one in batch]))
+    return -(logprobs[torch.from_numpy(index), targets] * weights).sum() / weights.sum()
 
 
-def play_tokens(play: Play, renderer: Renderer, config: PretrainConfig) -> WeightedTokens:
-    """A play as ids and weights. Template tokens weigh nothing; the stop token weighs as its command.
+def play_tokens(play: Play, renderer: Renderer, things: Container[int], config: PretrainConfig) -> PlayTokens:
+    """A play as ids and targets.
 
-    Example, with command_weight 1, observation_weight .5:
-      bos obs intro act | go to, desk 1, end | obs You arrive at, desk 1, ... act
-      0   0   0     0   | 1      1       1   | 0   .5            .5           0
+    Commands: where the player's chances are known, the distribution of the next token under them; else the token that
+    came. Replies: the token that came, but for the first mention of a thing, which nothing foretells. Template tokens
+    and the intro are no targets.
     """
     ids = renderer.observation_ids(Observation.of(play.intro), first=True)
-    weights = [0.0] * len(ids)
-    for command, reply, effective in zip(play.commands, play.replies, play.effective, strict=True):
+    known = set(ids)
+    rows: list[tuple[int, int, float]] = []
+    for index, (command, reply) in enumerate(zip(play.commands, play.replies, strict=True)):
         action = renderer.action_ids(Action.of(command))
         seen = renderer.observation_ids(Observation.of(reply), first=False)
-        ids += action + seen
-        weights += [config.command_weight if effective else config.invalid_weight] * len(action)
-        weights += [0.0, *[config.observation_weight] * (len(seen) - 2), 0.0]
-    return WeightedTokens(np.array(ids), np.array(weights, dtype=np.float32))
+        weight = config.command_weight if play.effective[index] else config.invalid_weight
+        options = {tuple(action): 1.0}
+        if play.options and config.soft_targets and play.effective[index]:
+            options = {
+                tuple(renderer.action_ids(Action.of(one))): chance for one, chance in play.options[index].items()
+            }
+        for at, token in enumerate(action):
+            chances: dict[int, float] = {}
+            for option, chance in options.items():
+                chances[option[at]] = chances.get(option[at], 0.0) + chance
+            total = sum(chances.values())
+            rows += [(len(ids) + at - 1, one, weight * chance / total) for one, chance in chances.items()]
+            options = {option: chance for option, chance in options.items() if option[at] == token}
+        ids += action
+        for at, token in enumerate(seen[1:-1], start=len(ids)):
+            if token in known or token not in things:
+                rows.append((at, token, config.observation_weight))
+        known.update(seen)
+        ids += seen
+    positions, targets, weights = zip(*[row for row in rows if row[2] > 0], strict=True)
+    return PlayTokens(np.array(ids), np.array(positions), np.array(targets), np.array(weights, dtype=np.float32))
 
 
 def draw_play(seed: int, config: PretrainConfig) -> Play:
@@ -216,7 +240,7 @@ def save_half(model: Any, source: Path, target: Path) -> None:
     model.float()
 
 
-def _batches(renderer: Renderer, model_dir: Path, config: PretrainConfig) -> Iterator[list[WeightedTokens]]:
+def _batches(renderer: Renderer, model_dir: Path, config: PretrainConfig) -> Iterator[list[PlayTokens]]:
     """Batches without end: plays of one chunk, renamed, sorted into batches of like length, in random order."""
     rename = ObjectRenaming(
         model_dir,
@@ -224,22 +248,29 @@ def _batches(renderer: Renderer, model_dir: Path, config: PretrainConfig) -> Ite
         object_numbers=config.renumber_objects,
         receptacle_numbers=config.renumber_receptacles,
     )
+    things = {row["id"] for row in read_entities(model_dir)}
     rng = np.random.default_rng(config.seed)
     chunk = 512
     first = 0
     while True:
-        plays = [play_tokens(draw_play(seed, config), renderer, config) for seed in range(first, first + chunk)]
+        plays = [play_tokens(draw_play(seed, config), renderer, things, config) for seed in range(first, first + chunk)]
         first += chunk
         for _ in range(config.passes):
-            renamed = [WeightedTokens(rename(one.token_ids, rng), one.weights) for one in plays]
+            renamed = [_renamed(one, rename, rng) for one in plays]
             batches = batches_of_like_length(renamed, config.batch_tokens)
             for index in rng.permutation(len(batches)):
                 yield batches[index]
 
 
-def batches_of_like_length(samples: list[WeightedTokens], batch_tokens: int) -> list[list[WeightedTokens]]:
+def _renamed(play: PlayTokens, rename: Augmentation, rng: np.random.Generator) -> PlayTokens:
+    new_ids = rename(np.concatenate([play.token_ids, play.targets]), rng)
+    length = len(play.token_ids)
+    return PlayTokens(new_ids[:length], play.positions, new_ids[length:], play.weights)
+
+
+def batches_of_like_length(samples: list[PlayTokens], batch_tokens: int) -> list[list[PlayTokens]]:
     """Samples sorted by length and cut into batches of at most `batch_tokens` tokens with padding, at least one each."""
-    batches: list[list[WeightedTokens]] = []
+    batches: list[list[PlayTokens]] = []
     for one in sorted(samples, key=lambda sample: len(sample.token_ids)):
         if batches and len(one.token_ids) * (len(batches[-1]) + 1) <= batch_tokens:
             batches[-1].append(one)

@@ -11,11 +11,13 @@ kept. So the sentence, the thing taken and the place it goes to belong together,
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.envs.household.engine import NOTHING_HAPPENS, Engine
 from tutelage.envs.household.game import Game, Goal
@@ -45,6 +47,8 @@ class Play:
     commands: tuple[str, ...]
     replies: tuple[str, ...]
     """One per command."""
+    options: tuple[dict[str, float], ...] = ()
+    """Per command, the chance that the player gave each admissible one. Empty: told in hindsight, so not known."""
 
     @property
     def effective(self) -> tuple[bool, ...]:
@@ -58,19 +62,24 @@ def random_play(game: Game, rng: np.random.Generator, *, max_steps: int = 30, in
     intro = engine.reset()
     commands: list[str] = []
     replies: list[str] = []
+    options: list[dict[str, float]] = []
     stale: set[str] = set()
     known: dict[str, None] = {}
     for _ in range(max_steps):
         admissible = engine.admissible()
         known |= dict.fromkeys(admissible)
-        command = _draw(admissible, stale, rng)
+        chances = _chances(admissible, stale)
+        command = admissible[
+            int(np.searchsorted(np.cumsum(chances), rng.random(), side="right").clip(max=len(admissible) - 1))
+        ]
         if rng.random() < invalid_share:
             refused = [one for one in known if one not in set(admissible)]
             command = refused[int(rng.integers(len(refused)))] if refused else command
         stale |= {command, _undoing(command)}
         commands.append(command)
         replies.append(engine.step(command))
-    return Play(intro, tuple(commands), tuple(replies))
+        options.append(dict(zip(admissible, chances.tolist(), strict=True)))
+    return Play(intro, tuple(commands), tuple(replies), tuple(options))
 
 
 def hindsight_play(
@@ -137,16 +146,18 @@ def _retell(game: Game, goal: Goal, commands: Sequence[str], *, form: int) -> Pl
     return Play(intro, tuple(commands[: len(replies)]), tuple(replies))
 
 
-def _draw(admissible: Sequence[str], stale: set[str], rng: np.random.Generator) -> str:
+def _chances(admissible: Sequence[str], stale: set[str]) -> NDArray[np.float64]:
+    """The chance of each admissible command."""
     verbs = [command.split(" ", 1)[0] for command in admissible]
-    counts = {verb: verbs.count(verb) for verb in set(verbs)}
+    counts = Counter(verbs)
     weights = np.array(
         [
             VERB_WEIGHTS[verb] / counts[verb] * (REPEAT_WEIGHT if command in stale else 1.0)
             for command, verb in zip(admissible, verbs, strict=True)
         ]
     )
-    return admissible[int(np.searchsorted(np.cumsum(weights), rng.random() * weights.sum(), side="right"))]
+    chances: NDArray[np.float64] = weights / weights.sum()
+    return chances
 
 
 def _undoing(command: str) -> str:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -18,12 +18,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from tutelage.errors import ConfigError
 from tutelage.rendering.role_tokens import ACT, BOS, CHAT_TEMPLATE, END, OBSERVATION, PAD, SPECIAL_TOKENS, SYSTEM
+from tutelage.training.augment import ENTITIES_FILE
 from tutelage.training.household_vocab import PHRASES, Entity, entities, highest_number
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-ENTITIES_FILE: Final = "entities.json"
 
 
 def new_student(
@@ -51,6 +50,8 @@ def new_student(
         num_attention_heads=heads,
         num_key_value_heads=heads,
         max_position_embeddings=max_length,
+        # Small, so that near and far can be told apart by few frequencies; good for some thousand tokens.
+        rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
         tie_word_embeddings=True,
         bos_token_id=ids[BOS],
         eos_token_id=ids[END],
@@ -60,7 +61,8 @@ def new_student(
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
         with torch.no_grad():
-            _init_entities(model.model.embed_tokens.weight, tokenizer, things)
+            _init_layers(model)
+            _init_embeddings(model.model.embed_tokens.weight, tokenizer, things)
     model.save_pretrained(folder)
     save_tokenizer(tokenizer, folder, max_length=max_length)
     write_entities(tokenizer, things, folder)
@@ -141,12 +143,36 @@ def write_entities(tokenizer: Tokenizer, things: Sequence[Entity], folder: Path)
     (folder / ENTITIES_FILE).write_text(f"[\n{text}\n]\n", encoding="utf-8")
 
 
-def _init_entities(weight: Tensor, tokenizer: Tokenizer, things: Sequence[Entity]) -> None:
-    """Embedding rows [V, D] of things: type + number + noise, as long as the other rows."""
-    scale = float(weight.std())
-    type_vectors = {name: torch.randn(weight.shape[1]) for name in dict.fromkeys(thing.type for thing in things)}
-    number_vectors: dict[int | None, Tensor] = {None: torch.randn(weight.shape[1])}
+def _init_layers(model: LlamaForCausalLM) -> None:
+    """Start attention close to copying ("mimetic initialization", Trockman and Kolter 2023, arXiv:2305.09828).
+
+    Query and key matrices start nearly equal, so a token attends to its like; value and output matrices together start
+    near the identity, so what is attended to is passed on. Copying then appears in a fifth of the tokens.
+    """
+    depth = model.config.num_hidden_layers
+    for layer in model.model.layers:
+        for parameter in layer.parameters():
+            if parameter.dim() == 2:
+                parameter.normal_(std=parameter.shape[1] ** -0.5)
+        attention = layer.self_attn
+        hidden = attention.q_proj.weight.shape[1]
+        shared = torch.randn(hidden, hidden) * hidden**-0.5
+        for projection in (attention.q_proj, attention.k_proj):
+            projection.weight.mul_(0.1).add_(shared, alpha=0.9)
+        rotation, _ = torch.linalg.qr(torch.randn(hidden, hidden))
+        attention.v_proj.weight.copy_(rotation)
+        attention.o_proj.weight.copy_(0.8 * rotation.T)
+        layer.mlp.down_proj.weight.div_((2 * depth) ** 0.5)
+
+
+def _init_embeddings(weight: Tensor, tokenizer: Tokenizer, things: Sequence[Entity]) -> None:
+    """Embedding rows [V, D], all of one length; those of things are type + number + noise."""
+    size = weight.shape[1]
+    scale = 1.6 * size**-0.5
+    weight.normal_(std=scale)
+    type_vectors = {name: torch.randn(size) for name in dict.fromkeys(thing.type for thing in things)}
+    number_vectors: dict[int | None, Tensor] = {}
     for thing in things:
-        number = number_vectors.setdefault(thing.number, torch.randn(weight.shape[1]))
-        total = type_vectors[thing.type] + 0.7 * number + 0.3 * torch.randn(weight.shape[1])
+        number = number_vectors.setdefault(thing.number, torch.randn(size))
+        total = type_vectors[thing.type] + number + 0.5 * torch.randn(size)
         weight[tokenizer.token_to_id(thing.text)] = scale * total / total.std()
