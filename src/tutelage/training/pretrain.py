@@ -24,7 +24,7 @@ from tutelage.errors import ConfigError
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.load import load_renderer
 from tutelage.training.augment import Augmentation, ObjectRenaming, read_entities
-from tutelage.training.random_play import Play, hindsight_play, random_play
+from tutelage.training.random_play import Habits, Play, hindsight_play, random_play
 from tutelage.types import Action, Observation
 
 FIRST_GAME_SEED: Final = 1_000_000_000
@@ -37,10 +37,12 @@ class PretrainConfig:
 
     num_tokens: int = 6_000_000
     """Tokens of play to pass over, observations included."""
-    hindsight_share: float = 0.6
+    hindsight_share: float = 0.75
     """Share of plays that are told under a task they happened to win; the others wander under an unrelated one."""
     plays_per_game: int = 8
-    """Hindsight keeps the shortest winning one of this many plays of a game."""
+    """Hindsight keeps the tidiest winning one of this many plays of a game."""
+    tour_share: float = 0.5
+    """Share of plays that tour the room in the order of the intro, up or down, while they carry nothing."""
     max_steps: int = 30
     real_share: float = 0.2
     """Share of games of the size of the released ones."""
@@ -220,10 +222,12 @@ def draw_play(seed: int, config: PretrainConfig) -> Play:
             num_plays=config.plays_per_game,
             max_steps=config.max_steps,
             invalid_share=config.invalid_share,
+            tour_share=config.tour_share,
         )
         if play is not None:
             return play
-    return random_play(game, rng, max_steps=config.max_steps, invalid_share=config.invalid_share)
+    habits = Habits.draw(rng, config.tour_share)
+    return random_play(game, rng, max_steps=config.max_steps, invalid_share=config.invalid_share, habits=habits)
 
 
 def save_half(model: Any, source: Path, target: Path) -> None:
