@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import random
 import statistics
@@ -338,7 +339,8 @@ def machine() -> str:
     ]
     return (
         f"{names[0] if names else platform.machine()} ({torch.backends.cpu.get_cpu_capability()}), one thread, Python "
-        f"{platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}"
+        f"{platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}, "
+        f"{os.cpu_count()} cores with load {os.getloadavg()[0]:.1f} at the end"
     )
 
 
