@@ -7,7 +7,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +93,15 @@ def llama(**options: object) -> LlamaForCausalLM:
         "pad_token_id": PAD,
     }  # fmt: skip
     return LlamaForCausalLM(LlamaConfig(**(settings | options)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tiny tensors: more threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
