@@ -97,6 +97,7 @@ def run_chain(name: str, seed: int) -> None:
         model, account = chain.arm(arm)
         row = {"setting": name, "part": setting.part, "seed": seed, "arm": arm, **account, **chain.lab.measure(model)}
         row["arm_seconds"] = round(time.perf_counter() - began, 1)
+        ROWS.parent.mkdir(exist_ok=True)
         with ROWS.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         rates = f"greedy {row['greedy']['solved']}/{row['greedy']['total']}, sampled {row['sampled']['solved']}"
