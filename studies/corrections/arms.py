@@ -15,7 +15,7 @@ class Setting:
     part: str
     """The question it belongs to."""
     name: str
-    num_episodes: int = 400
+    num_episodes: int = 500
     """N: expert episodes behind the student, and episodes added by each arm."""
     size: str = "small"
     """Of the games: ``small`` or ``real``."""
@@ -24,7 +24,7 @@ class Setting:
     """The expert takes over at a step drawn uniformly from 0 to this."""
     temperature: float = 0.4
     """At which the student plays when corrections are collected."""
-    student_tokens: int = 1_200_000
+    student_tokens: int = 1_800_000
     """Tokens (all, not only trained ones) of the student's own training."""
     arm_tokens: int = 600_000
     """The same for each arm, which goes on from the student: equal for all arms."""
@@ -48,14 +48,14 @@ MAIN_ARMS = (
 )
 CORE_ARMS = ("imitation", "double", "corrections", "double_equal_steps")
 
-MAIN = Setting(part="main", name="n400", arms=MAIN_ARMS)
+MAIN = Setting(part="main", name="n500", arms=MAIN_ARMS)
 
 SETTINGS: dict[str, Setting] = {
     one.part + "/" + one.name: one
     for one in (
         MAIN,
         # How strong must the student be?
-        *(replace(MAIN, part="strength", name=f"n{n}", num_episodes=n, arms=CORE_ARMS) for n in (100, 200, 800)),
+        *(replace(MAIN, part="strength", name=f"n{n}", num_episodes=n, arms=CORE_ARMS) for n in (100, 250, 1000)),
         # How far may the student go before the expert takes over?
         *(
             replace(

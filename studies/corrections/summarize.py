@@ -74,8 +74,8 @@ def main() -> None:
         parts += [f"## {name}", "", *arm_table(by_setting[name]), "", *contrast_table(by_setting[name]), ""]
     parts += ["## The map", "", *map_table({name: by_setting[name] for name in order}), ""]
     (RESULTS / "tables.md").write_text("\n".join(parts), encoding="utf-8")
-    if "main/n400" in by_setting:
-        draw_main(by_setting["main/n400"])
+    if "main/n500" in by_setting:
+        draw_main(by_setting["main/n500"])
     draw_map({name: by_setting[name] for name in order})
     print(f"{len(rows)} rows, {len(order)} settings -> {RESULTS / 'tables.md'}")
 
