@@ -55,6 +55,20 @@ def test_the_recorded_transcripts_cover_the_rules():
     assert invalid >= 20
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("textworld") is None or importlib.util.find_spec("alfworld") is None,
+    reason="the original engine is not installed; the extra 'alfworld' brings it",
+)
+@pytest.mark.filterwarnings("default")  # The original engine leaves files open.
+def test_generated_games_play_as_in_the_original_engine_now(tmp_path):
+    games = sorted((FIXTURES / "games").iterdir())[:2]
+    path = tmp_path / "now.jsonl.gz"
+    record_transcripts(games, FIXTURES / "games", path, seed=7, max_steps=15)
+    report = check_transcripts(path, FIXTURES / "games")
+    assert report.first_differences == ()
+    assert report.num_steps == 30
+
+
 def altered(tmp_path, change):
     record = copy.deepcopy(next(read_transcripts(TRANSCRIPTS)))
     change(record)
