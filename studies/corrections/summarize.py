@@ -73,6 +73,7 @@ def main() -> None:
     for name in order:
         parts += [f"## {name}", "", *arm_table(by_setting[name]), "", *contrast_table(by_setting[name]), ""]
     parts += ["## The map", "", *map_table({name: by_setting[name] for name in order}), ""]
+    parts += real_games_section()
     (RESULTS / "tables.md").write_text("\n".join(parts), encoding="utf-8")
     if "main/n500" in by_setting:
         draw_main(by_setting["main/n500"])
@@ -178,6 +179,29 @@ def map_table(settings: dict[str, dict[str, dict[int, dict[str, Any]]]]) -> list
             + f" | {errors:.0f} | {steps[0]:.1f} / {steps[1]:.1f} |"
         )
     return lines
+
+
+def real_games_section() -> list[str]:
+    """Students trained on small generated games, on the real ones."""
+    path = RESULTS / "real_games.jsonl"
+    if not path.is_file():
+        return []
+    arms: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in map(json.loads, path.read_text().splitlines()):
+        arms.setdefault(row["arm"], {})[row["seed"]] = row
+    lines = ["## Real games", "", "| arm | seeds | games | greedy % | sampled % |", "|---|---|---|---|---|"]
+    for arm, by_seed in arms.items():
+        seeds = sorted(by_seed)
+        cells = []
+        for play in PLAYS:
+            if play not in by_seed[seeds[0]]:
+                cells.append("")
+                continue
+            estimate, low, high = crossed_bootstrap(outcomes(by_seed, play, seeds))
+            cells.append(f"{100 * estimate:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+        label = LABELS.get(arm, arm)
+        lines.append(f"| {label} | {len(seeds)} | {by_seed[seeds[0]]['greedy']['total']} | {cells[0]} | {cells[1]} |")
+    return [*lines, "", *contrast_table(arms), ""]
 
 
 def draw_main(arms: dict[str, dict[int, dict[str, Any]]]) -> None:
