@@ -242,7 +242,9 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         if self.stop_reason.is_infrastructure and self.reward is not None:
-            raise ValueError(f"trajectory {self.trajectory_id}: {self.stop_reason} carries reward {self.reward}, expected None")
+            raise ValueError(
+                f"trajectory {self.trajectory_id}: {self.stop_reason} carries reward {self.reward}, expected None"
+            )
 
     @property
     def switch_index(self) -> int | None:
@@ -327,7 +329,9 @@ class StepSupervision:
         for component, weights in self.step_weights.items():
             if len(weights) != len(self.step_mask):
                 raise SupervisionError.length(
-                    f"step_weights[{component.value!r}]", got=len(weights), expected=len(self.step_mask),
+                    f"step_weights[{component.value!r}]",
+                    got=len(weights),
+                    expected=len(self.step_mask),
                     trajectory_id=self.trajectory_id,
                 )
             for index, (weight, mask) in enumerate(zip(weights, self.step_mask, strict=True)):

@@ -22,7 +22,9 @@ class StepResult:
 
     def __post_init__(self) -> None:
         if self.terminated and self.truncated:
-            raise ValueError("a step is terminated or truncated, not both; a win on the last allowed step is terminated")
+            raise ValueError(
+                "a step is terminated or truncated, not both; a win on the last allowed step is terminated"
+            )
 
 
 @runtime_checkable
