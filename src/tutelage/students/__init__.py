@@ -1,7 +1,11 @@
 """Students that come with the package, by name.
 
-`household_tiny` is a small Llama with a household vocabulary, warmed up on random play (no expert). It is remade by
-`tutelage student new` and `tutelage student pretrain`; `pretrain.json` beside its weights tells with what settings.
+`household_tiny` is a small Llama with a household vocabulary, warmed up on random play (no expert). Remade by
+
+    tutelage student new FOLDER
+    OMP_NUM_THREADS=1 tutelage student pretrain FOLDER OUT        # five minutes on one core
+
+`pretrain.json` beside its weights holds the settings and the loss they led to.
 """
 
 from __future__ import annotations
