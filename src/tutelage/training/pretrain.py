@@ -25,7 +25,6 @@ from tutelage.rendering.base import Renderer
 from tutelage.rendering.load import load_renderer
 from tutelage.training.augment import Augmentation, ObjectRenaming, read_entities
 from tutelage.training.random_play import Habits, Play, hindsight_play, random_play
-from tutelage.training.shared_names import SharedNames
 from tutelage.types import Action, Observation
 
 FIRST_GAME_SEED: Final = 1_000_000_000
@@ -117,10 +116,8 @@ def pretrain(
     started = time.perf_counter()
     source, target = Path(model_dir), Path(out_dir)
     model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).train()
-    names = SharedNames(model.get_input_embeddings().weight, read_entities(source))
-    parameters = [*names.parameters(), *(one for key, one in model.named_parameters() if "embed_tokens" not in key)]
     optimizer = torch.optim.AdamW(
-        parameters, lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=config.weight_decay
+        model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=config.weight_decay
     )
     renderer = load_renderer(source)
     num_tokens = 0
@@ -130,9 +127,9 @@ def pretrain(
         rate = config.learning_rate * min((len(losses) + 1) / config.warmup_updates, 0.5 * (1 + np.cos(np.pi * done)))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = weighted_loss(model, names(), batch, pad_token_id=renderer.pad_token_id)
+        loss = weighted_loss(model, batch, pad_token_id=renderer.pad_token_id)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(float(loss.detach()))
@@ -143,8 +140,6 @@ def pretrain(
             )
         if num_tokens >= config.num_tokens:
             break
-    with torch.no_grad():
-        model.get_input_embeddings().weight.copy_(names())
     save_half(model, source, target)
     result = PretrainResult(
         target, len(losses), num_tokens, time.perf_counter() - started, float(np.mean(losses[-50:]))
@@ -159,8 +154,8 @@ def pretrain(
     return result
 
 
-def weighted_loss(model: Any, table: torch.Tensor, batch: list[PlayTokens], *, pad_token_id: int) -> torch.Tensor:
-    """Mean negative log-likelihood over the weights of the batch, with `table` [V, D] as embedding and as head.
+def weighted_loss(model: Any, batch: list[PlayTokens], *, pad_token_id: int) -> torch.Tensor:
+    """Mean negative log-likelihood over the weights of the batch.
 
     Padding is on the right and needs no mask: a causal model does not look ahead, and padding has no targets.
     The head is applied only where a target is: elsewhere its result would be thrown away.
@@ -171,9 +166,8 @@ def weighted_loss(model: Any, table: torch.Tensor, batch: list[PlayTokens], *, p
         ids[row, : len(one.token_ids)] = one.token_ids
     places = np.concatenate([row * longest + one.positions for row, one in enumerate(batch)])
     predicting, index = np.unique(places, return_inverse=True)
-    embedded = torch.nn.functional.embedding(torch.from_numpy(ids), table)
-    hidden = model.model(inputs_embeds=embedded, use_cache=False).last_hidden_state
-    logits = hidden.flatten(0, 1)[torch.from_numpy(predicting)] @ table.T
+    hidden = model.model(input_ids=torch.from_numpy(ids), use_cache=False).last_hidden_state
+    logits = model.lm_head(hidden.flatten(0, 1)[torch.from_numpy(predicting)])
     logprobs = torch.log_softmax(logits, dim=-1)
     targets = torch.from_numpy(np.concatenate([one.targets for one in batch]))
     weights = torch.from_numpy(np.concatenate([one.weights for one in batch]))
