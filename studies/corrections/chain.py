@@ -15,6 +15,9 @@ from tutelage.selection.ledger import select
 from tutelage.students import student_path
 from tutelage.types import Actor, Trajectory
 
+STRICT_DRAW_FACTOR = 3
+"""Games drawn, over N, for the filter over all steps, which drops every episode in which the student got stuck."""
+
 MATCHED_DRAW_FACTOR = 4
 """Games drawn, over N, for corrections that hold as many expert steps as N imitation episodes."""
 
@@ -71,7 +74,8 @@ class Chain:
         return self.lab.draw(self.student()[0], rule, self.n, count, name)
 
     def corrections(self, scope: str | None) -> tuple[Data, dict[str, Any]]:
-        return take(self.draws(int(self.n * DRAW_FACTOR)), self.n, scope, "corrections")
+        factor = STRICT_DRAW_FACTOR if scope == "all" else DRAW_FACTOR
+        return take(self.draws(int(self.n * factor)), self.n, scope, "corrections")
 
     # Arms
 
