@@ -129,3 +129,8 @@ def test_a_tiny_run_learns_and_repeats_itself(tmp_path):
 def test_a_budget_below_one_batch_is_refused():
     with pytest.raises(ConfigError, match=r"num_tokens is 10, expected at least batch_tokens \(2048\)"):
         PretrainConfig(num_tokens=10)
+
+
+def test_a_warm_up_without_commands_is_refused():
+    with pytest.raises(ConfigError, match=r"command_weight is 0.0, expected more than 0"):
+        PretrainConfig(command_weight=0.0)

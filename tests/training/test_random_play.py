@@ -1,6 +1,8 @@
 """Random play: what it wins is what the engine says, and hindsight changes nothing but the task."""
 
 import dataclasses
+import itertools
+import re
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from tutelage.envs.household.engine import NOTHING_HAPPENS, Engine
 from tutelage.envs.household.game import LIGHT_TASK, TASK_TYPES, Goal
 from tutelage.envs.household.generator import generate_game
-from tutelage.training.random_play import Play, achievements, hindsight_play, random_play
+from tutelage.training.random_play import Habits, Play, achievements, hindsight_play, random_play
 
 GAMES = [generate_game(seed) for seed in range(40)]
 
@@ -62,6 +64,30 @@ def test_refused_commands_come_as_often_as_asked():
 
     assert refused(0.0) == 0.0
     assert refused(0.2) == pytest.approx(0.2, abs=0.04)
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_tour_goes_down_or_up_the_list_of_the_intro(direction):
+    calm = Habits(grabbing=1e-9, tour=direction)
+    moves = []
+    for seed, game in enumerate(GAMES):
+        play = random_play(game, np.random.default_rng(seed), invalid_share=0.0, habits=calm)
+        listed = re.findall(r"[a-z]+ \d+", play.intro.split("Your task is to")[0])
+        places = [listed.index(command[6:]) for command in play.commands if command.startswith("go to ")]
+        moves += [after - before for before, after in itertools.pairwise(places)]
+    # Places at one location are skipped, and from the end of the list it goes anywhere.
+    assert np.mean([move == direction for move in moves]) > 0.5
+    assert np.mean([move == -direction for move in moves]) < 0.1
+
+
+def test_grabbing_says_how_readily_things_are_taken():
+    def takes(grabbing):
+        habits = Habits(grabbing=grabbing)
+        plays = [random_play(game, np.random.default_rng(0), invalid_share=0.0, habits=habits) for game in GAMES]
+        return sum(command.startswith("take ") for play in plays for command in play.commands)
+
+    assert takes(1e-9) == 0
+    assert takes(0.1) < takes(1.0)
 
 
 def test_same_seed_same_play():

@@ -57,6 +57,7 @@ class PretrainConfig:
     observation_weight: float = 0.5
     """Loss weight of replies. The intro carries none, since nothing in it can be foretold."""
     rename_receptacles: bool = False
+    """Also renames receptacle types, as objects always are; the next two give new numbers. See `ObjectRenaming`."""
     renumber_receptacles: bool = False
     renumber_objects: bool = False
     learning_rate: float = 3e-3
@@ -73,6 +74,8 @@ class PretrainConfig:
             raise ConfigError(
                 f"pretrain: num_tokens is {self.num_tokens}, expected at least batch_tokens ({self.batch_tokens})."
             )
+        if not self.command_weight > 0:
+            raise ConfigError(f"pretrain: command_weight is {self.command_weight}, expected more than 0.")
 
 
 @dataclass(frozen=True, slots=True)
