@@ -93,7 +93,9 @@ def line_chart(
         parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y}" y2="{y}" class="grid"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4}" class="tick" text-anchor="end">{value:.3g}</text>')
     for part in range(5):
-        value = x_low + (x_high - x_low) * part / 4
+        value = (
+            round(x_low + (x_high - x_low) * part / 4) if x_high - x_low >= 8 else x_low + (x_high - x_low) * part / 4
+        )
         x = left + (width - left - right) * part / 4
         parts.append(f'<text x="{x}" y="{height - bottom + 16}" class="tick" text-anchor="middle">{value:.4g}</text>')
     middle = left + (width - left - right) / 2

@@ -61,10 +61,10 @@ def render_report(run: RunFiles) -> str:
 
 
 def _headline(run: RunFiles) -> list[str]:
-    """One sentence per arm that is compared with the baseline, in plain words."""
+    """One sentence per arm that is compared with the baseline, in plain words; the largest difference first."""
     baseline = (run.recipe.get("evaluate") or {}).get("baseline")
     sentences = []
-    for one in _comparisons(run):
+    for one in sorted(_comparisons(run), key=lambda one: -abs(one.difference.estimate)):
         if one.name_a != baseline:
             continue
         a, b = run.results[one.name_a].overall, run.results[one.name_b].overall
@@ -79,8 +79,8 @@ def _headline(run: RunFiles) -> list[str]:
 def verdict_of(one: Comparison) -> str:
     """Whether a paired comparison tells anything, in words."""
     if one.p_value < 0.05:
-        return f"more than chance would give (exact McNemar p = {_p_value(one.p_value)})"
-    return f"no more than chance may give (exact McNemar p = {_p_value(one.p_value)})"
+        return f"more than chance would give (exact McNemar p {_p_value(one.p_value, '= ')})"
+    return f"no more than chance may give (exact McNemar p {_p_value(one.p_value, '= ')})"
 
 
 def _comparisons(run: RunFiles) -> list[Comparison]:
@@ -193,7 +193,7 @@ def _budgets(run: RunFiles) -> dict[str, Any] | None:
         ],
         "rows": rows,
         "caption": "Equal numbers of trajectories are not equal budgets: a corrected episode holds fewer expert steps "
-        "than an imitated one.",
+        "than an imitated one. Updates and tokens seen are of this training alone, without those of the student it started from.",
     }
 
 
@@ -360,8 +360,8 @@ def _points(difference: float) -> str:
     return f"{100 * difference:+.1f}".replace("-", "−")
 
 
-def _p_value(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+def _p_value(value: float, equals: str = "") -> str:
+    return "< 0.001" if value < 0.001 else f"{equals}{value:.3f}"
 
 
 def _number(value: float | None) -> str:
