@@ -38,13 +38,13 @@ MAIN_ARMS = (
     "more_training",
     "double",
     "corrections",
-    "self_rollouts",
-    "corrections_filter_all",
-    "corrections_no_filter",
     "corrections_no_mask",
     "double_equal_steps",
+    "self_rollouts",
+    "corrections_no_filter",
     "corrections_equal_steps",
     "corrections_equal_tokens",
+    "corrections_filter_all",
 )
 CORE_ARMS = ("imitation", "double", "corrections", "double_equal_steps")
 
