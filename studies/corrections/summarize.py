@@ -148,9 +148,13 @@ def contrast_table(arms: dict[str, dict[int, dict[str, Any]]]) -> list[str]:
             if found is not None:
                 lines.append(
                     f"| {label} | {a} - {b} | {play} | {found['difference']:+.1f} | {found['low']:+.1f} to {found['high']:+.1f} | "
-                    f"{found['relative']:+.1f} % | {found['p']:.4f} | {found['seeds_ahead']} of {found['seeds']} |"
+                    f"{found['relative']:+.1f} % | {p_value(found['p'])} | {found['seeds_ahead']} of {found['seeds']} |"
                 )
     return lines if len(lines) > 2 else []
+
+
+def p_value(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
 def map_table(settings: dict[str, dict[str, dict[int, dict[str, Any]]]]) -> list[str]:
