@@ -19,6 +19,7 @@ TINY = {
     "models.imitation_double.data.1.count": 1,
     "models.corrected.data.1.count": 1,
     "train.budget": 1,
+    "models.imitation.train.budget": 1,
     "train.budget_unit": "updates",
     "evaluate.tasks.count": 2,
     "workers": 1,
