@@ -22,7 +22,10 @@ from tutelage.store import RecordStore, from_json, read_records, record_id, text
 from tutelage.types import (
     Action,
     Actor,
+    DependencyGraph,
+    Effect,
     FailedAttempt,
+    Fallback,
     Footprint,
     LossComponent,
     Message,
@@ -31,6 +34,7 @@ from tutelage.types import (
     ParseOutcome,
     Split,
     Step,
+    StepAptitude,
     StepSupervision,
     StopReason,
     SwitchEvent,
@@ -91,7 +95,20 @@ ONE_OF_EACH = [
     FULL_TRAJECTORY,
     TrajectoryGroup(group_id="g", trajectories=(FULL_TRAJECTORY,)),
     Verdict(trajectory_id="t", keep=False, filter="no_repetition", reason="identical_actions", span=(0, 2)),
-    Footprint(trajectory_id="t", step_index=2, reads=frozenset({"b", "a"}), writes=frozenset(), effect="read_only"),
+    Footprint(
+        trajectory_id="t", step_index=2, reads=frozenset({"b", "a"}), writes=frozenset(), effect=Effect.READ_ONLY
+    ),
+    DependencyGraph(trajectory_id="t", num_steps=3, edges=((0, 1, 2), (0, 2, 1)), writer_rule="last"),
+    StepAptitude(
+        trajectory_id="t",
+        stationary=(0.5, 0.5),
+        l_graph=(0.0, 0.0),
+        divergence=(0.25, None),
+        l_model=(0.0, None),
+        aptitude=(0.0, None),
+        fallbacks=frozenset({Fallback.CONSTANT_STRUCTURE, Fallback.MISSING_DIVERGENCE}),
+        config_id="c",
+    ),
     StepSupervision(
         trajectory_id="t", step_mask=(False, True), step_weights={LossComponent.SFT: (0.0, 1.0)}, source="expert_steps"
     ),

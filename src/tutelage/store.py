@@ -21,7 +21,9 @@ from tutelage.errors import FormatError, StoreError, TutelageError
 from tutelage.record_json import decode_record, encode_record
 from tutelage.types import (
     SCHEMA_VERSION,
+    DependencyGraph,
     Footprint,
+    StepAptitude,
     StepSupervision,
     Task,
     TrainingSample,
@@ -36,6 +38,8 @@ KINDS: dict[str, type] = {
     "trajectory_group": TrajectoryGroup,
     "verdict": Verdict,
     "footprint": Footprint,
+    "dependency_graph": DependencyGraph,
+    "step_aptitude": StepAptitude,
     "step_supervision": StepSupervision,
     "training_sample": TrainingSample,
 }
@@ -47,6 +51,8 @@ _ID_FIELDS: dict[str, tuple[str, ...]] = {
     "trajectory_group": ("group_id",),
     "verdict": ("trajectory_id", "filter"),
     "footprint": ("trajectory_id", "step_index"),
+    "dependency_graph": ("trajectory_id", "writer_rule"),
+    "step_aptitude": ("trajectory_id", "config_id"),
     "step_supervision": ("trajectory_id", "source"),
     "training_sample": ("sample_id",),
 }

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tutelage.errors import SupervisionError
+
+_FOOTPRINT_KEY = re.compile(r"[a-z_]+(:.+)?", re.DOTALL)
 
 SCHEMA_VERSION = 1
 """Version of the records as they stand in files. A reader refuses a newer one."""
@@ -60,6 +63,27 @@ class LossComponent(enum.StrEnum):
     SFT = "sft"
     PG = "pg"
     DISTILL = "distill"
+
+
+class Effect(enum.StrEnum):
+    """What a step did to the environment's state."""
+
+    CHANGED = "changed"
+    READ_ONLY = "read_only"
+    NO_EFFECT = "no_effect"
+    MALFORMED = "malformed"
+
+
+class Fallback(enum.StrEnum):
+    """Where a step credit had nothing to go by, and a stated rule took its place."""
+
+    SINGLE_STEP = "single_step"
+    NO_EDGES = "no_edges"
+    CONSTANT_STRUCTURE = "constant_structure"
+    CONSTANT_DIVERGENCE = "constant_divergence"
+    CONSTANT_APTITUDE = "constant_aptitude"
+    MISSING_DIVERGENCE = "missing_divergence"
+    NO_ELIGIBLE_STEP = "no_eligible_step"
 
 
 class Target(enum.StrEnum):
@@ -296,14 +320,88 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Footprint:
-    """Keys of the environment's state that a step read and wrote."""
+    """Keys of the environment's state that a step read and wrote.
+
+    Example: ``take apple 1 from fridge 1`` reads ``location:fridge 1`` and writes ``holding:apple 1``.
+    """
 
     trajectory_id: str
     step_index: int
     reads: frozenset[str]
+    """Keys as ``kind:name``, lower case."""
     writes: frozenset[str]
-    effect: str
-    """``write``, ``read_only`` or ``no_effect``."""
+    effect: Effect
+
+    def __post_init__(self) -> None:
+        where = f"trajectory {self.trajectory_id}, step {self.step_index}"
+        if self.step_index < 0:
+            raise SupervisionError(f"{where}: footprint with a negative step index, expected 0 or more")
+        for key in (*self.reads, *self.writes):
+            if not _FOOTPRINT_KEY.fullmatch(key) or key != key.lower():
+                raise SupervisionError(f"{where}: key {key!r}, expected lower case in the form 'kind:name' or 'kind'")
+        if self.writes and self.effect is not Effect.CHANGED:
+            raise SupervisionError(
+                f"{where}: effect '{self.effect}' with writes {sorted(self.writes)}, expected none unless 'changed'"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DependencyGraph:
+    """Which step used what an earlier step produced. Nodes are steps."""
+
+    trajectory_id: str
+    num_steps: int
+    edges: tuple[tuple[int, int, int], ...]
+    """(source step, target step, number of keys), sorted; source < target."""
+    writer_rule: str
+    """Which earlier writer of a key counts: ``last``, ``any`` or ``first``."""
+
+    def __post_init__(self) -> None:
+        if list(self.edges) != sorted(set(self.edges)):
+            raise SupervisionError(f"trajectory {self.trajectory_id}: edges are not sorted and unique")
+        for source, target, num_keys in self.edges:
+            if not (0 <= source < target < self.num_steps and num_keys >= 1):
+                raise SupervisionError(
+                    f"trajectory {self.trajectory_id}: edge {source} -> {target} with {num_keys} keys, expected "
+                    f"0 <= source < target < {self.num_steps} and at least one key"
+                )
+
+    @property
+    def density(self) -> float:
+        """Edges over the pairs of steps, E / (N (N - 1) / 2); 0 for a single step."""
+        pairs = self.num_steps * (self.num_steps - 1) / 2
+        return len(self.edges) / pairs if pairs else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepAptitude:
+    """Structural credit and divergence of each step, and their mix."""
+
+    trajectory_id: str
+    stationary: tuple[float, ...]
+    """[N] weight of each step in the random walk over the dependency graph; sums to 1."""
+    l_graph: tuple[float, ...]
+    """[N] the same, normalised within the trajectory."""
+    divergence: tuple[float | None, ...]
+    """[N] mean divergence of teacher and student over the step's tokens, nats. None: not scored."""
+    l_model: tuple[float | None, ...]
+    """[N] the same, normalised within the trajectory."""
+    aptitude: tuple[float | None, ...]
+    """[N] (1 - alpha) l_graph + alpha l_model. None: not scored, and alpha above 0."""
+    fallbacks: frozenset[Fallback] = frozenset()
+    config_id: str = ""
+    """Which settings made it."""
+
+    def __post_init__(self) -> None:
+        for name in ("l_graph", "divergence", "l_model", "aptitude"):
+            if len(getattr(self, name)) != len(self.stationary):
+                raise SupervisionError.length(
+                    name, got=len(getattr(self, name)), expected=len(self.stationary), trajectory_id=self.trajectory_id
+                )
+        if abs(sum(self.stationary) - 1.0) > 1e-9:
+            raise SupervisionError(
+                f"trajectory {self.trajectory_id}: stationary weights sum to {sum(self.stationary)!r}, expected 1"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -324,8 +422,17 @@ class StepSupervision:
     """Name of the producer, e.g. ``expert_steps``."""
     target: Target = Target.EXECUTED
     """Which action is learnt at the masked steps."""
+    step_advantages: tuple[float, ...] | None = None
+    """[N] signed credit for `pg`. None: the supervision has no reward in it."""
 
     def __post_init__(self) -> None:
+        if self.step_advantages is not None and len(self.step_advantages) != len(self.step_mask):
+            raise SupervisionError.length(
+                "step_advantages",
+                got=len(self.step_advantages),
+                expected=len(self.step_mask),
+                trajectory_id=self.trajectory_id,
+            )
         for component, weights in self.step_weights.items():
             if len(weights) != len(self.step_mask):
                 raise SupervisionError.length(
@@ -368,6 +475,8 @@ class TrainingSample:
     """[T] natural log; None at tokens that were not sampled by us."""
     teacher_logprobs: tuple[float | None, ...] | None = None
     """[T] natural log; None at tokens that were not scored."""
+    reference_logprobs: tuple[float | None, ...] | None = None
+    """[T] of the frozen model that a KL anchor holds to; natural log, None at tokens that were not scored."""
     fork_index: int = 0
     """0 for the first sample of a trajectory, then counting: the context broke the prefix there."""
     step_spans: tuple[tuple[int, int, int], ...] = ()
@@ -377,7 +486,7 @@ class TrainingSample:
         expected = len(self.token_ids)
         streams: dict[str, int] = {"token_actors": len(self.token_actors), "loss_mask": len(self.loss_mask)}
         streams |= {f"loss_weights[{c.value!r}]": len(w) for c, w in self.loss_weights.items()}
-        for name in ("advantages", "rollout_logprobs", "teacher_logprobs"):
+        for name in ("advantages", "rollout_logprobs", "teacher_logprobs", "reference_logprobs"):
             values = getattr(self, name)
             if values is not None:
                 streams[name] = len(values)
