@@ -31,13 +31,17 @@ class TrainedPositions(nn.Module):
         self.mixed_precision = mixed_precision
 
     def forward(self, batch: Batch) -> Tensor:
+        return token_nll(self.logits(batch), batch.targets)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """[M, V] what the model gives for each trained token, before any softmax."""
         arguments: dict[str, Any] = {"input_ids": batch.input_ids, "use_cache": False}
         if batch.row_lengths is not None:
             arguments |= {"position_ids": batch.position_ids, "row_lengths": batch.row_lengths}
         with torch.autocast(batch.input_ids.device.type, torch.bfloat16, enabled=self.mixed_precision):
             hidden = self.model.base_model(**arguments).last_hidden_state
-            logits = self.model.get_output_embeddings()(hidden.flatten(0, 1)[batch.predictors])
-        return token_nll(logits, batch.targets)
+            logits: Tensor = self.model.get_output_embeddings()(hidden.flatten(0, 1)[batch.predictors])
+        return logits
 
 
 def use_packed_attention(model: Any) -> None:
