@@ -35,7 +35,15 @@ ORDER = (
 )
 """A package imports from its own line and the lines above it."""
 
-LOADS_TORCH = ("training", "policies.local", "policies.kv_cache", "rendering.role_tokens", "rendering.load")
+LOADS_TORCH = (
+    "training",
+    "policies.local",
+    "policies.kv_cache",
+    "policies.packed_attention",
+    "policies.scorer",
+    "rendering.role_tokens",
+    "rendering.load",
+)
 """Modules that may need torch, transformers or tokenizers; nothing else imports these at the top of a file."""
 
 HEAVY = (

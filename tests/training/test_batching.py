@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutelage.errors import ConfigError, TrainingError
+from tutelage.policies.packed_attention import use_packed_attention
 from tutelage.training.batching import (
     Row,
     SampleUse,
@@ -20,7 +21,7 @@ from tutelage.training.batching import (
     micro_batches,
     plan_updates,
 )
-from tutelage.training.forward import TrainedPositions, check_head, use_packed_attention
+from tutelage.training.forward import TrainedPositions, check_head
 from tutelage.types import LossComponent, TrainingSample
 
 SFT = LossComponent.SFT
@@ -180,7 +181,7 @@ def test_packed_attention_refuses_a_sliding_window() -> None:
         )
     )  # fmt: skip
     use_packed_attention(model)
-    with pytest.raises(TrainingError, match="Set row_layout to 'padded'"):
+    with pytest.raises(ConfigError, match="Set row_layout to 'padded'"):
         TrainedPositions(model)(collate([small_row([1, 2, 3], [2])]))
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from tutelage.policies.packed_attention import use_packed_attention
 from tutelage.training.batching import SampleUse, collate, make_rows
-from tutelage.training.forward import TrainedPositions, use_packed_attention
+from tutelage.training.forward import TrainedPositions
 from tutelage.types import LossComponent, TrainingSample
 
 pytestmark = [

@@ -7,18 +7,16 @@ causal model of transformers whose logits are its output projection applied to i
 from __future__ import annotations
 
 import warnings
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tutelage.errors import TrainingError
+from tutelage.policies.packed_attention import PACKED_ATTENTION
 from tutelage.training.batching import Batch, Row, collate
 from tutelage.training.config import Precision
 from tutelage.training.losses import token_nll
-
-PACKED_ATTENTION: Final = "tutelage_packed"
-"""Name of the attention over packed rows in transformers' table."""
 
 
 class TrainedPositions(nn.Module):
@@ -42,48 +40,6 @@ class TrainedPositions(nn.Module):
             hidden = self.model.base_model(**arguments).last_hidden_state
             logits: Tensor = self.model.get_output_embeddings()(hidden.flatten(0, 1)[batch.predictors])
         return logits
-
-
-def use_packed_attention(model: Any) -> None:
-    """Let `model` attend within each of the rows named by `row_lengths`, row by row.
-
-    Row by row keeps the causal kernel, which on a CPU is several times faster than one dense mask over all rows.
-    """
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(PACKED_ATTENTION, packed_attention)
-    model.set_attn_implementation(PACKED_ATTENTION)
-
-
-def packed_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    row_lengths: list[int] | None = None,
-    **options: Any,
-) -> tuple[Tensor, None]:
-    """Causal attention within each packed row. [1, H, L, D] -> [1, L, H, D].
-
-    Example, row_lengths [3, 2]: positions 0 to 2 attend among themselves, 3 and 4 among themselves.
-    """
-    if row_lengths is None or attention_mask is not None or options.get("sliding_window") or options.get("softcap"):
-        raise TrainingError(
-            f"{type(module).__name__} asks for attention that packed rows do not have (a mask, a sliding window or a "
-            "soft cap). Set row_layout to 'padded'."
-        )
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = (one.repeat_interleave(groups, dim=1) for one in (key, value))
-    rows = zip(*(torch.split(one, row_lengths, dim=2) for one in (query, key, value)), strict=True)
-    attended = [
-        nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout, scale=scaling)
-        for q, k, v in rows
-    ]
-    return torch.cat(attended, 2).transpose(1, 2).contiguous(), None
 
 
 def load_model(model_dir: str, precision: Precision = "float32") -> Any:

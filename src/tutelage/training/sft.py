@@ -21,6 +21,7 @@ import torch
 from accelerate import Accelerator, DistributedType
 
 from tutelage.errors import TrainingError
+from tutelage.policies.packed_attention import use_packed_attention
 from tutelage.training.augment import Augmentation
 from tutelage.training.batching import (
     Row,
@@ -38,7 +39,6 @@ from tutelage.training.forward import (
     add_lora,
     check_head,
     load_model,
-    use_packed_attention,
 )
 from tutelage.training.interrupt import DeferredInterrupt
 from tutelage.training.losses import check_used, combine, shares, weighted_sum
