@@ -1,0 +1,166 @@
+"""Losses per token of reinforcement learning and on-policy distillation, as pure functions of log-probabilities.
+
+All tensors are [M], one value per trained token, in natural logs; distributions are [M, V]. Gradients flow through
+`logprobs` (the student as it is now) alone: advantages, teacher and reference are constants.
+
+Notation: delta = teacher_logprobs - logprobs at the sampled token, ratio = exp(logprobs - rollout_logprobs).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from tutelage.errors import ConfigError
+
+
+def policy_gradient(
+    logprobs: Tensor,
+    rollout_logprobs: Tensor,
+    advantages: Tensor,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    dual_clip: float | None = 3.0,
+) -> Tensor:
+    """Clipped policy gradient (PPO, Schulman et al. 2017) with a second bound for negative advantages (Ye et al. 2020).
+
+    loss = -min(ratio A, clip(ratio, 1 - clip_low, 1 + clip_high) A), and at most -dual_clip A where A < 0.
+
+    Example, clip 0.2: ratio 1.3 gives -1.2 for A = 1 and 1.3 for A = -1; ratio 5 and A = -1 give 5, with dual clip 3: 3.
+    """
+    ratio = (logprobs - rollout_logprobs).exp()
+    objective = torch.minimum(ratio * advantages, ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages)
+    if dual_clip is not None:
+        objective = torch.where(advantages < 0, torch.maximum(objective, dual_clip * advantages), objective)
+    return -objective
+
+
+def clipped(
+    logprobs: Tensor, rollout_logprobs: Tensor, advantages: Tensor, *, clip_low: float, clip_high: float
+) -> Tensor:
+    """Which tokens the clip keeps from learning: their ratio has already gone the way the advantage points. Bool."""
+    ratio = (logprobs - rollout_logprobs).exp()
+    return ((ratio > 1.0 + clip_high) & (advantages > 0)) | ((ratio < 1.0 - clip_low) & (advantages < 0))
+
+
+def k3(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
+    """exp(d) - 1 - d with d = other - own, >= 0 (Schulman 2020): the KL anchor to a reference.
+
+    On policy its mean is KL(own to other); differentiated, it follows the gradient of KL(other to own).
+
+    Example: own 0.5, other 0.4 gives 0.0231.
+    """
+    d = other_logprobs - logprobs
+    return torch.expm1(d) - d
+
+
+# Distillation from log-probabilities of the sampled tokens
+
+
+def k1_pg(logprobs: Tensor, teacher_logprobs: Tensor) -> Tensor:
+    """-delta log pi with delta held constant. On policy, its mean gradient is that of KL(student to teacher)."""
+    delta = (teacher_logprobs - logprobs).detach()
+    return -delta * logprobs
+
+
+def k1_direct(logprobs: Tensor, teacher_logprobs: Tensor, *, gate: float = 0.0) -> Tensor:
+    """sigmoid(gate x delta) x delta, the gate held constant: the log-likelihood of the student's own token, weighted.
+
+    The teacher acts through the gate only; with gate 0 it does not act at all (SDAR's surrogate). Kept to reproduce it.
+    """
+    delta = teacher_logprobs - logprobs
+    return torch.sigmoid(gate * delta.detach()) * delta
+
+
+def k3_distill(logprobs: Tensor, teacher_logprobs: Tensor) -> Tensor:
+    """exp(delta) - 1 - delta, differentiated: on policy the gradient of KL(teacher to student)."""
+    return k3(logprobs, teacher_logprobs)
+
+
+# Distillation from whole distributions. [M, V] log-probabilities of student and teacher -> [M]
+
+
+def rkl_full(student: Tensor, teacher: Tensor) -> Tensor:
+    """KL(student to teacher) = sum over tokens of p_S (log p_S - log p_T)."""
+    return _kl(student, teacher)
+
+
+def fkl_full(student: Tensor, teacher: Tensor) -> Tensor:
+    """KL(teacher to student) = sum over tokens of p_T (log p_T - log p_S)."""
+    return _kl(teacher, student)
+
+
+def jsd(student: Tensor, teacher: Tensor, *, b: float = 0.5) -> Tensor:
+    """b KL(T to M) + (1 - b) KL(S to M) with M = b T + (1 - b) S (Agarwal et al. 2024).
+
+    The value tends to 0 at both ends of b; divided by b (1 - b) it tends to KL(T to S) and KL(S to T).
+    """
+    if not 0.0 < b < 1.0:
+        raise ConfigError(f"jsd: b is {b}, expected between 0 and 1. Use fkl_full or rkl_full for the ends.")
+    middle = torch.logaddexp(teacher + math.log(b), student + math.log1p(-b))
+    return b * _kl(teacher, middle) + (1.0 - b) * _kl(student, middle)
+
+
+def rkl_topk(student: Tensor, teacher: Tensor, *, k: int = 64) -> Tensor:
+    """KL(student to teacher) over the student's k likeliest tokens and one bucket for the rest.
+
+    The bucket is what keeps it a divergence: without it the value may be negative.
+    """
+    chosen = student.detach().topk(min(k, student.shape[-1]), dim=-1).indices
+    own, other = student.gather(-1, chosen), teacher.gather(-1, chosen)
+    if k >= student.shape[-1]:
+        return _kl(own, other)
+    return _kl(torch.cat([own, _rest(own)], -1), torch.cat([other, _rest(other)], -1))
+
+
+def fkl_topk(student: Tensor, teacher: Tensor, *, k: int = 64, renormalise: bool = False) -> Tensor:
+    """KL(teacher to student) over the teacher's k likeliest tokens; the student's stay those of its full vocabulary.
+
+    renormalise: the teacher's mass over these tokens is scaled to 1.
+    """
+    chosen = teacher.topk(min(k, teacher.shape[-1]), dim=-1).indices
+    other = teacher.gather(-1, chosen)
+    if renormalise:
+        other = other.log_softmax(-1)
+    return _kl(other, student.gather(-1, chosen))
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    """Sum of p (log p - log q); a token of p that is impossible adds nothing."""
+    weight = p.exp()
+    return torch.where(weight > 0, weight * (p - q), torch.zeros_like(p)).sum(-1)
+
+
+def _rest(logprobs: Tensor) -> Tensor:
+    """Log of the mass that some tokens leave to all others, [M, 1]. Never quite 0, so that its log stays finite."""
+    return torch.log((1.0 - logprobs.exp().sum(-1, keepdim=True)).clamp_min(torch.finfo(logprobs.dtype).tiny))
+
+
+@dataclass(frozen=True, slots=True)
+class DistillLoss:
+    """A way in which a teacher's opinion becomes a loss."""
+
+    function: Callable[..., Tensor]
+    """Of log-probabilities at the sampled tokens [M], or of distributions [M, V] if `full`."""
+    full: bool
+    """True: it needs whole distributions, so the teacher runs once more in each update."""
+    options: tuple[str, ...] = ()
+
+
+DISTILL_LOSSES: Final[dict[str, DistillLoss]] = {
+    "k1_pg": DistillLoss(k1_pg, full=False),
+    "k1_direct": DistillLoss(k1_direct, full=False, options=("gate",)),
+    "k3": DistillLoss(k3_distill, full=False),
+    "rkl_full": DistillLoss(rkl_full, full=True),
+    "fkl_full": DistillLoss(fkl_full, full=True),
+    "jsd": DistillLoss(jsd, full=True, options=("b",)),
+    "rkl_topk": DistillLoss(rkl_topk, full=True, options=("k",)),
+    "fkl_topk": DistillLoss(fkl_topk, full=True, options=("k", "renormalise")),
+}
+"""By name. There is no plain ``k1``: its gradient has mean 0 and no teacher in it."""
