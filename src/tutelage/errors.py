@@ -10,6 +10,7 @@ TutelageError
   PolicyError                     role, attempt
     ContextOverflow               trajectory_ids whose context is full; ends those episodes, not the run
   SupervisionError (ValueError)   trajectory_id, step
+  TeacherError (ValueError)       a teacher that cannot be trusted or asked as wanted: its name
   TrainingError                   update_index, component
 
 A message says where, what came, what was expected, and what to do. Errors of the first kind are the user's to
@@ -109,6 +110,14 @@ class SupervisionError(TutelageError, ValueError):
         )
 
 
+class TeacherError(TutelageError, ValueError):
+    """A teacher whose scores would be wrong or missing: another vocabulary, too short a context, shifted positions."""
+
+    def __init__(self, message: str, *, name: str = "teacher") -> None:
+        super().__init__(f"teacher '{name}': {message}")
+        self.name = name
+
+
 class TrainingError(TutelageError):
     """An update that must not be made."""
 
@@ -122,5 +131,5 @@ class TrainingError(TutelageError):
         self.component = component
 
 
-MENDABLE = (ConfigError, FormatError, MissingExtra, StoreError)
+MENDABLE = (ConfigError, FormatError, MissingExtra, StoreError, TeacherError)
 """Errors that the user can mend: a command ends with exit code 2. The others mean that a run failed: exit code 1."""

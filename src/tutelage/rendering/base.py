@@ -6,10 +6,18 @@ A whole episode is the concatenation of its pieces, so a longer episode extends 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from tutelage.types import Action, Observation
+
+
+def vocabulary_id(vocabulary: Mapping[str, int]) -> str:
+    """16 hex digits of SHA-256 over the tokens and their ids: two models with the same one read ids alike."""
+    listed = json.dumps(sorted((index, token) for token, index in vocabulary.items()))
+    return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
 
 @runtime_checkable
@@ -29,6 +37,8 @@ class Renderer(Protocol):
     pad_token_id: int
     vocab_size: int
     """Number of ids; every id is below it."""
+    vocabulary_id: str
+    """Which vocabulary the ids belong to; see `vocabulary_id`."""
 
     def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
         """Template, text and generation prompt of one observation; special tokens written in the text stay text.

@@ -16,6 +16,7 @@ from typing import Final
 from tokenizers import Tokenizer
 
 from tutelage.errors import RenderError
+from tutelage.rendering.base import vocabulary_id
 from tutelage.types import Action, Observation, ParseOutcome
 
 PAD, BOS, SYSTEM, OBSERVATION, ACT, END = "<|pad|>", "<|bos|>", "<|system|>", "<|obs|>", "<|act|>", "<|end|>"
@@ -59,6 +60,7 @@ class RoleTokenRenderer:
         self.stop_token_id = vocabulary[END]
         self.pad_token_id = vocabulary[PAD]
         self.vocab_size = max(vocabulary.values()) + 1
+        self.vocabulary_id = vocabulary_id(vocabulary)
         self._byte_ids = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
         self._bytes = {index: _token_bytes(token) for token, index in vocabulary.items()}
         # Texts of a game repeat over and over; encoding them is the slow part of rendering.

@@ -23,6 +23,7 @@ class ByteRenderer:
     stop_token_id = 259
     pad_token_id = 260
     vocab_size = 261
+    vocabulary_id = "bytes"
 
     def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
         opening = [self.bos_token_id] if first else []
