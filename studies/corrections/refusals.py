@@ -14,7 +14,7 @@ from chain import Chain
 from lab import Lab
 from run import CACHE
 
-from tutelage.evaluation.metrics import is_no_effect
+from tutelage.envs.base import is_no_effect
 from tutelage.evaluation.run import evaluate
 from tutelage.policies.local import LocalPolicy
 from tutelage.tasks.registry import load_tasks

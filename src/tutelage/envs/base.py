@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from tutelage.types import Action, Observation
+
+NO_EFFECT_REPLIES: Final = ("Nothing happens.",)
+"""Replies by which an environment says that a well-formed command did nothing."""
+
+
+def is_no_effect(text: str) -> bool:
+    """Whether an observation says that the command did nothing."""
+    return text.strip() in NO_EFFECT_REPLIES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,4 +67,29 @@ class Env(Protocol):
 
     def close(self) -> None:
         """Free everything. The runner calls it exactly once on every path."""
+        ...
+
+
+@runtime_checkable
+class Snapshotting(Protocol):
+    """What an environment may offer besides `Env`: go back to an earlier moment of the same episode.
+
+    After `restore` the environment answers as if only the steps before the snapshot had been made, limits included.
+    """
+
+    def snapshot(self) -> object:
+        """The present moment; unchanged by later steps."""
+        ...
+
+    def restore(self, snapshot: object) -> None:
+        """Go to a moment of this episode, also after its end; never after `close`."""
+        ...
+
+
+@runtime_checkable
+class ReportsProgress(Protocol):
+    """What an environment may offer besides `Env`: how much of the goal is reached."""
+
+    def progress(self) -> float | None:
+        """Share of the goal's conditions that hold now, in [0, 1]; 1 exactly when the goal is reached. None: unknown."""
         ...

@@ -9,13 +9,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tutelage.envs.base import is_no_effect
 from tutelage.types import Actor, StopReason, Trajectory
 
 Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the standard normal."""
-
-NO_EFFECT_REPLIES = ("Nothing happens.",)
-"""Replies by which an environment says that a well-formed command did nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,11 +47,6 @@ def wilson(successes: int, total: int, z: float = Z_95) -> Interval:
     low = 0.0 if successes == 0 else max(0.0, centre - half)
     high = 1.0 if successes == total else min(1.0, centre + half)
     return Interval(estimate=share, low=low, high=high)
-
-
-def is_no_effect(text: str) -> bool:
-    """Whether an observation says that the command did nothing."""
-    return text.strip() in NO_EFFECT_REPLIES
 
 
 def count_no_effect_commands(trajectory: Trajectory, actor: Actor | None = None) -> int:

@@ -13,8 +13,9 @@ from typing import Any
 
 import jinja2
 
+from tutelage.envs.base import is_no_effect
 from tutelage.evaluation.compare import Comparison
-from tutelage.evaluation.metrics import Interval, SuccessRow, is_no_effect, is_solved
+from tutelage.evaluation.metrics import Interval, SuccessRow, is_solved
 from tutelage.evaluation.run import EvaluationResult, compare
 from tutelage.reports.data import RunFiles, read_run
 from tutelage.reports.figures import IntervalPoint, bar_chart, interval_chart, line_chart

@@ -368,6 +368,59 @@ def test_light_task_in_either_order(make_game):
     assert not start(game, "go to bed 1", "use desklamp 1", "take pan 1 from bed 1").won
 
 
+FETCH = ("go to bed 1", "take mug 1 from bed 1")
+PLACE = ("go to cabinet 1", "open cabinet 1", "move mug 1 to cabinet 1")
+HEAT = ("go to microwave 1", "heat mug 1 with microwave 1")
+SECOND = ("go to bed 1", "take mug 2 from bed 1")
+
+
+@pytest.mark.parametrize(
+    ("goal", "commands", "expected"),
+    [
+        ("pick_and_place_simple mug cabinet", FETCH, (False,)),
+        ("pick_and_place_simple mug cabinet", (*FETCH, *PLACE), (True,)),
+        ("pick_two_obj_and_place mug cabinet", (), (False, False)),
+        ("pick_two_obj_and_place mug cabinet", (*FETCH, *PLACE), (True, False)),
+        (
+            "pick_two_obj_and_place mug cabinet",
+            (*FETCH, *PLACE, *SECOND, "go to cabinet 2", "open cabinet 2", "move mug 2 to cabinet 2"),
+            (True, False),
+        ),
+        (
+            "pick_two_obj_and_place mug cabinet",
+            (*FETCH, *PLACE, *SECOND, "go to cabinet 1", "move mug 2 to cabinet 1"),
+            (True, True),
+        ),
+        ("pick_heat_then_place_in_recep mug cabinet", (*FETCH, *PLACE), (True, False, False)),
+        ("pick_heat_then_place_in_recep mug cabinet", (*FETCH, *HEAT), (False, True, False)),
+        (
+            "pick_heat_then_place_in_recep mug cabinet",
+            (*FETCH, *PLACE, *SECOND, "go to microwave 1", "heat mug 2 with microwave 1"),
+            (True, True, False),
+        ),
+        ("pick_heat_then_place_in_recep mug cabinet", (*FETCH, *HEAT, *PLACE), (True, True, True)),
+        (
+            "pick_clean_then_place_in_recep mug cabinet",
+            (*FETCH, "go to sinkbasin 1", "clean mug 1 with sinkbasin 1"),
+            (False, True, False),
+        ),
+        (
+            "pick_cool_then_place_in_recep mug cabinet",
+            (*FETCH, "go to fridge 1", "cool mug 1 with fridge 1", *PLACE),
+            (True, True, True),
+        ),
+        ("look_at_obj_in_light mug desklamp", FETCH, (True, False, False)),
+        ("look_at_obj_in_light mug desklamp", ("go to bed 1", "use desklamp 1"), (False, True, False)),
+        ("look_at_obj_in_light mug desklamp", (*FETCH, "use desklamp 1"), (True, True, True)),
+        ("look_at_obj_in_light mug desklamp", (*FETCH, "use desklamp 1", "go to cabinet 1"), (True, True, False)),
+    ],
+)
+def test_the_conditions_of_a_goal(make_game, goal, commands, expected):
+    engine = start(cds(make_game, tuple(goal.split())), *commands)
+    assert engine.conditions() == expected
+    assert engine.won == all(expected)
+
+
 # Older form of move
 
 

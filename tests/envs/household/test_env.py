@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tutelage.envs.base import Env, StepResult
+from tutelage.envs.base import Env, ReportsProgress, Snapshotting, StepResult
 from tutelage.envs.household.engine import Engine
 from tutelage.envs.household.env import FORMAT_HELP, HouseholdEnv, game_of
 from tutelage.envs.household.game import Game
@@ -178,3 +178,29 @@ def test_a_game_that_is_not_the_tasks_is_refused() -> None:
 def test_settings_without_a_game_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"neither 'game_seed' nor 'folder' in \['size'\]"):
         HouseholdEnv(Task(task_id="hh-x", env="household", goal="", settings={"size": "small"}))
+
+
+def test_going_back_undoes_everything_that_came_later() -> None:
+    commands = winning_commands(game_of(make_task().settings))
+    env = HouseholdEnv(make_task(max_steps=len(commands)))
+    env.reset(0)
+    moments, replies = [], []
+    for command in commands:
+        moments.append((env.snapshot(), env.state_hash(), env.progress()))
+        replies.append(env.step(Action.of(command)))
+    assert replies[-1].terminated
+    for index, (moment, state, progress) in enumerate(moments):
+        env.restore(moment)
+        assert (env.state_hash(), env.progress(), env.num_steps) == (state, progress, index)
+        assert [env.step(Action.of(command)) for command in commands[index:]] == replies[index:]
+    env.close()
+    with pytest.raises(EnvError, match="restore after close"):
+        env.restore(moments[0][0])
+    with pytest.raises(TypeError, match="expected what snapshot"):
+        env.restore("start")
+
+
+def test_it_offers_what_the_audit_can_use() -> None:
+    env = HouseholdEnv(make_task())
+    assert isinstance(env, Snapshotting)
+    assert isinstance(env, ReportsProgress)

@@ -133,6 +133,30 @@ class Engine:
             self._won = self._goal_holds()
         return self._won
 
+    def conditions(self) -> tuple[bool, ...]:
+        """The conditions of the goal, true where they hold now; all of them hold exactly when the game is won.
+
+        placing            placed
+        placing two        one placed, two in one receptacle
+        clean, heat, cool  an object of the kind is placed; one has the state; one that has it is placed
+        light              an object of the kind is held; a lamp of the kind is on; held where such a lamp is on
+        """
+        tables = self._tables
+        if tables.goal_needs_place:
+            lit = any(self._flags[o] & TOGGLED for o in tables.goal_lamps)
+            return (self._held in tables.goal_objects, lit, self.won)
+        most = max(
+            (
+                len(tables.goal_objects.intersection(self._places[at].contents[slot]))
+                for at, slot in tables.goal_receptacles
+            ),
+            default=0,
+        )
+        if tables.goal_flag:
+            treated = any(self._flags[o] & tables.goal_flag for o in tables.goal_objects)
+            return (most >= 1, treated, self.won)
+        return tuple(most >= count for count in range(1, tables.goal_count + 1))
+
     @property
     def task(self) -> str:
         """The task sentence, without its full stop."""

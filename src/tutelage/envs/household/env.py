@@ -12,12 +12,13 @@ In: a `Task` whose settings name a game. Out: the game's own texts, 1.0 for a wi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from tutelage.envs.base import StepResult
-from tutelage.envs.household.engine import Engine
+from tutelage.envs.household.engine import Engine, Snapshot
 from tutelage.envs.household.game import Game
 from tutelage.envs.household.generator import generate_game
 from tutelage.envs.household.layout import Layouts
@@ -65,6 +66,15 @@ def _read(root: str, folder: str) -> Game:
     return read_game(Path(root, folder), game_id=folder)
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point of an episode, for `HouseholdEnv.restore`."""
+
+    state: Snapshot
+    num_steps: int
+    may_step: bool
+
+
 class HouseholdEnv:
     """One episode of one household game. The seed of `reset` changes nothing: the task alone decides the world."""
 
@@ -87,6 +97,7 @@ class HouseholdEnv:
         self.num_steps = 0
         self._may_reset = True
         self._may_step = False
+        self._closed = False
 
     def reset(self, seed: int) -> Observation:
         if not self._may_reset:
@@ -123,6 +134,23 @@ class HouseholdEnv:
     def state_hash(self) -> str:
         return self.engine.state_hash()
 
+    def snapshot(self) -> Moment:
+        return Moment(self.engine.snapshot(), self.num_steps, self._may_step)
+
+    def restore(self, snapshot: object) -> None:
+        if not isinstance(snapshot, Moment):
+            raise TypeError(f"restore got a {type(snapshot).__name__}, expected what snapshot() gave")
+        if self._closed:
+            raise EnvError("restore after close; make a new environment", task_id=self.task.task_id)
+        self.engine.restore(snapshot.state)
+        self.num_steps, self._may_step = snapshot.num_steps, snapshot.may_step
+
+    def progress(self) -> float:
+        """Share of the goal's conditions that hold now; see `Engine.conditions`."""
+        conditions = self.engine.conditions()
+        return sum(conditions) / len(conditions)
+
     def close(self) -> None:
         """End the episode; again is harmless. What is still readable (reward, state_hash) stays so."""
         self._may_reset = self._may_step = False
+        self._closed = True
