@@ -67,6 +67,15 @@ def test_k3_differentiated_follows_the_forward_kl() -> None:
     assert sum(values) / 2 == pytest.approx(0.2231, abs=1e-4)
 
 
+def test_k3_times_the_ratio_follows_the_reverse_kl() -> None:
+    own = torch.full((2,), 0.5, dtype=torch.float64).log()
+    gradients = [
+        sampled_gradient(lambda new, other, old=own[token : token + 1]: losses.k3_corrected(new, other, old), token)[1]
+        for token in (0, 1)
+    ]
+    assert [(a + b) / 2 for a, b in zip(*gradients, strict=True)] == close(-0.3466, 0.3466)
+
+
 def test_the_gated_surrogate_pushes_disliked_tokens_up() -> None:
     gated = partial(losses.k1_direct, gate=5.0)
     deltas = TEACHER - math.log(0.5)

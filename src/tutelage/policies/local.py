@@ -12,6 +12,7 @@ is fed.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import hashlib
 import json
@@ -129,6 +130,13 @@ class LocalPolicy:
     def release(self, trajectory_id: str) -> None:
         """Forget the keys and values of an episode; its slot goes to the next one."""
         self.table.release(trajectory_id)
+
+    def sampling(self, *, temperature: float, seed: int) -> LocalPolicy:
+        """The same weights, sampled otherwise, with keys and values of its own."""
+        other = copy.copy(self)
+        other.temperature, other.seed = temperature, seed
+        other.table = SlotTable(max_slots=MAX_LIVE, max_length=self.max_context)
+        return other
 
     def context_ids(self, so_far: PartialTrajectory) -> list[int]:
         """The token ids the next action is sampled after."""

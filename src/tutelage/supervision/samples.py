@@ -217,6 +217,7 @@ class _Builder:
         actors: list[str] = []
         weights: dict[LossComponent, list[float]] = {component: [] for component in self.supervision.step_weights}
         logprobs: list[float | None] = []
+        advantages: list[float] = []
         spans: list[tuple[int, int, int]] = []
         for segment in segments:
             start, length = len(token_ids), len(segment.token_ids)
@@ -227,6 +228,8 @@ class _Builder:
                 weight = self.supervision.step_weights[component][segment.step_index] if learns else 0.0
                 stream.extend([weight] * length)
             logprobs.extend(self._logprobs(segment, learns))
+            credit = self.supervision.step_advantages
+            advantages.extend([credit[segment.step_index] if credit is not None and learns else 0.0] * length)
             if segment.kind == "action":
                 spans.append((segment.step_index, start, start + length))
         for index, start, end in spans:
@@ -239,6 +242,7 @@ class _Builder:
             token_actors="".join(actors),
             loss_mask=tuple(any(values) for values in zip(*weights.values(), strict=True)),
             loss_weights={component: tuple(stream) for component, stream in weights.items()},
+            advantages=None if self.supervision.step_advantages is None else tuple(advantages),
             rollout_logprobs=tuple(logprobs) if any(value is not None for value in logprobs) else None,
             fork_index=fork_index,
             step_spans=tuple(spans),

@@ -8,7 +8,8 @@ at padding that comes later, and packed rows attend one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from tutelage.training.augment import Augmentation
 from tutelage.training.config import BatchUnit, BudgetUnit, Normaliser, RowLayout, check_choice
 from tutelage.training.losses import normalise
 from tutelage.types import LossComponent, TrainingSample, stable_hash
+
+STREAMS: Final = ("advantages", "rollout_logprobs", "teacher_logprobs", "reference_logprobs")
+"""Fields of a sample with one number per token, besides the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,10 @@ class Row:
     """[M] positions of the trained tokens, ascending."""
     weights: Mapping[LossComponent, NDArray[np.float32]]
     """Per component [M], of the trained tokens only."""
+    streams: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Per name of `STREAMS` [M], of the trained tokens only. NaN: not computed, so that using it by mistake shows."""
+    sample_index: int = 0
+    """Which of the samples it is of."""
 
     def silent(self) -> Row:
         """The same tokens without any weight: it takes part in the computation and changes nothing."""
@@ -99,6 +107,8 @@ class Row:
             token_ids=self.token_ids,
             trained=self.trained[:1],
             weights={component: np.zeros(1, np.float32) for component in self.weights},
+            streams={name: np.full(1, np.nan, np.float32) for name in self.streams},
+            sample_index=self.sample_index,
         )
 
 
@@ -110,8 +120,9 @@ def make_rows(
     *,
     augmentation: Augmentation | None = None,
     seed: int = 0,
+    streams: Sequence[str] = (),
 ) -> list[Row]:
-    """The rows of one update, in the order of `uses`.
+    """The rows of one update, in the order of `uses`. `streams` are names of `STREAMS` to carry along.
 
     The augmentation draws from seed, epoch and sample id, so that a resumed run draws the same.
     """
@@ -123,8 +134,19 @@ def make_rows(
         if augmentation is not None:
             token_ids = augment(augmentation, token_ids, stable_hash(seed, "augment", use.epoch, sample.sample_id))
         trained = np.flatnonzero(sample.loss_mask)
-        streams = {component: weights[component][position][trained] for component in components}
-        rows.append(Row(token_ids=token_ids, trained=trained, weights=streams))
+        rows.append(
+            Row(
+                token_ids=token_ids,
+                trained=trained,
+                weights={component: weights[component][position][trained] for component in components},
+                streams={
+                    name: np.array([values[index] for index in trained], dtype=np.float32)
+                    for name in streams
+                    for values in [getattr(sample, name) or [None] * len(token_ids)]
+                },
+                sample_index=use.sample_index,
+            )
+        )
     return rows
 
 
@@ -183,6 +205,8 @@ class Batch:
     """Per component [M] float32, normalised over the update."""
     num_tokens: int
     """Real tokens, without padding."""
+    streams: Mapping[str, Tensor] = field(default_factory=dict)
+    """Per name of `STREAMS` [M] float32."""
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
@@ -196,6 +220,7 @@ class Batch:
             targets=self.targets.to(device),
             weights={component: weights.to(device) for component, weights in self.weights.items()},
             num_tokens=self.num_tokens,
+            streams={name: values.to(device) for name, values in self.streams.items()},
         )
 
 
@@ -230,6 +255,9 @@ def collate(rows: Sequence[Row], row_layout: RowLayout = "packed") -> Batch:
             for component in rows[0].weights
         },
         num_tokens=sum(lengths),
+        streams={
+            name: torch.from_numpy(np.concatenate([row.streams[name] for row in rows])) for name in rows[0].streams
+        },
     )
     expected = sum(len(row.trained) for row in rows)
     assert len(batch.targets) == expected, f"collation kept {len(batch.targets)} trained tokens of {expected}"

@@ -106,12 +106,14 @@ class TrainingFolder:
         temporary.write_bytes(b"".join(lines[:num_rows]))
         temporary.replace(path)
 
-    def finish(self, model: Any, start_dir: Path, summary: Mapping[str, Any]) -> None:
-        """Write the model folder beside its place and move it there in one rename."""
+    def finish(self, model: Any, start_dir: Path, summary: Mapping[str, Any], *, kept: Sequence[str] = ()) -> None:
+        """Write the model folder beside its place and move it there in one rename. `kept`: folders to take along."""
         self._new_dir.mkdir()
         model.save_pretrained(self._new_dir)
         copy_side_files(start_dir, self._new_dir)
         shutil.copyfile(self.work_dir / METRICS, self._new_dir / METRICS)
+        for name in kept:
+            (self.work_dir / name).rename(self._new_dir / name)
         write_json(self._new_dir / SUMMARY, summary)
         if self.out_dir.exists():
             self.out_dir.rename(self._old_dir)

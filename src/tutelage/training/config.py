@@ -13,7 +13,7 @@ from tutelage.types import TrainingSample
 BudgetUnit = Literal["updates", "epochs", "trained_tokens", "total_tokens"]
 BatchUnit = Literal["samples", "trained_tokens", "total_tokens"]
 RowLayout = Literal["packed", "padded"]
-Normaliser = Literal["token_mean", "per_step_mean", "per_trajectory_mean"]
+Normaliser = Literal["token_mean", "per_step_mean", "per_trajectory_mean", "all_tokens"]
 Precision = Literal["float32", "bfloat16_mixed", "bfloat16"]
 
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -61,7 +61,7 @@ class SFTConfig:
     max_grad_norm: float = 1.0
     """Gradients of a greater norm are scaled down to it."""
     normaliser: Normaliser = "token_mean"
-    """What the loss averages over: ``token_mean``, ``per_step_mean`` or ``per_trajectory_mean``."""
+    """What the loss averages over: ``token_mean``, ``per_step_mean``, ``per_trajectory_mean`` or ``all_tokens``."""
     seed: int = 0
     """Of the order of samples, of augmentation and of dropout."""
     precision: Precision = "float32"

@@ -28,6 +28,7 @@ def normalise(
     token_mean            w / sum of w over the update                     (each token counts alike)
     per_step_mean         w / sum of w in its step / number of steps       (each trained step counts alike)
     per_trajectory_mean   w / sum of w in its trajectory / number of them  (each trajectory counts alike)
+    all_tokens            w / number of tokens that any component trains   (a component on few of them weighs less)
 
     Example, trajectories with 3 and 1 trained tokens:
       token_mean            1/4 1/4 1/4   1/4
@@ -39,8 +40,11 @@ def normalise(
     check_choice("normaliser", normaliser)
     weights = [np.asarray(sample.loss_weights.get(component, ()), dtype=np.float64) for sample in samples]
     weights = [w if len(w) else np.zeros(len(sample.token_ids)) for w, sample in zip(weights, samples, strict=True)]
-    if normaliser == "token_mean":
-        total = sum(float(w.sum()) for w in weights)
+    if normaliser in ("token_mean", "all_tokens"):
+        mean = normaliser == "token_mean"
+        total = sum(
+            float(w.sum()) if mean else sample.num_trained_tokens for w, sample in zip(weights, samples, strict=True)
+        )
         return [(w / total if total > 0.0 else w).astype(np.float32) for w in weights]
     groups: dict[object, list[NDArray[np.float64]]] = defaultdict(list)
     for sample, w in zip(samples, weights, strict=True):

@@ -60,6 +60,11 @@ def k3(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
     return torch.expm1(d) - d
 
 
+def k3_corrected(logprobs: Tensor, other_logprobs: Tensor, rollout_logprobs: Tensor) -> Tensor:
+    """`k3` times the ratio to the sampling policy: its mean gradient is that of KL(own to other) (DeepSeek-V3.2)."""
+    return (logprobs - rollout_logprobs).exp() * k3(logprobs, other_logprobs)
+
+
 # Distillation from log-probabilities of the sampled tokens
 
 
