@@ -129,7 +129,8 @@ def _walk(graph: DependencyGraph, config: AptitudeConfig) -> Array:
 def _slice_then_degree(graph: DependencyGraph, config: AptitudeConfig) -> Array:
     """Degrees, with every step of the backward slice above every other step."""
     degrees = degree(graph, config.edge_weight)
-    return degrees + backward_slice(graph) * (degrees.max() + 1.0)
+    above: Array = backward_slice(graph) * (degrees.max() + 1.0)
+    return degrees + above
 
 
 @lru_cache(maxsize=256)
@@ -199,7 +200,7 @@ def step_aptitude(
     structure = weights if config.structure == "walk" else _structure(graph, config, impact)
     l_graph, constant_structure = normalise(structure, config.normalise)
     if config.position_weight:
-        position, _ = normalise(np.arange(num_steps))
+        position, _ = normalise(range(num_steps))
         l_graph, _ = normalise(l_graph + config.position_weight * position)
     raw = [None] * num_steps if divergence is None else list(divergence)
     _check_length(graph, "divergence", len(raw))

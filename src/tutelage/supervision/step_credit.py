@@ -90,6 +90,8 @@ class ChosenSteps:
     """[N]"""
     step_weights: tuple[float, ...]
     """[N] >= 0; 0 outside the mask."""
+    num_eligible: int
+    """Steps that could have been chosen."""
     fallbacks: frozenset[Fallback]
     """Those of the aptitude and those of the choice."""
 
@@ -135,7 +137,9 @@ def choose_steps(
     mask, weights = [False] * num_steps, [0.0] * num_steps
     for t, weight in zip(kept, _weights(aptitude, kept, config), strict=True):
         mask[t], weights[t] = True, weight
-    return ChosenSteps(step_mask=tuple(mask), step_weights=tuple(weights), fallbacks=frozenset(fallbacks))
+    return ChosenSteps(
+        step_mask=tuple(mask), step_weights=tuple(weights), num_eligible=len(steps), fallbacks=frozenset(fallbacks)
+    )
 
 
 def _kept(
