@@ -124,9 +124,8 @@ def build_all_samples(
     return samples, ledger
 
 
-def _check_arguments(
-    trajectory: Trajectory, supervision: StepSupervision, context_rule: ContextRule, layout: str
-) -> None:
+def check_layout(layout: str, context_rule: ContextRule) -> None:
+    """Raise ConfigError for a layout that is unknown, or cannot hold what the context rule shows."""
     if layout not in LAYOUTS:
         raise ConfigError.unknown("sample layout", layout, LAYOUTS)
     if layout == "whole" and not context_rule.extends_prefix:
@@ -134,6 +133,12 @@ def _check_arguments(
             f"layout 'whole' with context rule {context_rule!r}: the rule shows the same observation in different ways at "
             "different steps, and one sample can show it in one way only. Use layout 'per_step' or the context rule 'full'."
         )
+
+
+def _check_arguments(
+    trajectory: Trajectory, supervision: StepSupervision, context_rule: ContextRule, layout: str
+) -> None:
+    check_layout(layout, context_rule)
     if supervision.trajectory_id != trajectory.trajectory_id:
         raise SupervisionError(
             f"trajectory {trajectory.trajectory_id}: the supervision names {supervision.trajectory_id}, expected the same id"
