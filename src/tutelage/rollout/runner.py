@@ -25,7 +25,7 @@ from tutelage.rollout.live import Failure, Live, guarded
 from tutelage.rollout.summary import JobKey, RolloutSummary, job_key, latest_attempts
 from tutelage.rollout.switch import RuleSeed, SwitchRule
 from tutelage.store import RecordStore
-from tutelage.types import Action, Actor, StopReason, Task, Trajectory
+from tutelage.types import Action, Actor, Step, StopReason, Task, Trajectory
 
 BATCH_WAIT_SECONDS = 0.02
 """How long a batch waits for one more episode whose environment is still working."""
@@ -40,6 +40,10 @@ class Job:
     task: Task
     seed: int = 0
     sample_index: int = 0
+    prefix: tuple[Step, ...] = ()
+    """Steps of a stored trajectory to act again before anybody is asked; each is checked."""
+    parent_id: str | None = None
+    """The trajectory that `prefix` comes from."""
 
     @property
     def key(self) -> JobKey:
@@ -101,6 +105,8 @@ def run_rollouts(
             sample_index=start.job.sample_index,
             attempt=start.attempt,
             state_hashes=state_hashes,
+            prefix=start.job.prefix,
+            parent_id=start.job.parent_id,
         )
         return Live(episode, make_env, policies)
 
