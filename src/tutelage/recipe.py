@@ -18,6 +18,7 @@ from tutelage.errors import ConfigError
 from tutelage.recipe_file import apply_override, check_keys, find_recipe, parse_override, read_yaml
 from tutelage.rollout.episode import Limits
 from tutelage.training.config import SFTConfig
+from tutelage.training.rl_config import RLConfig
 from tutelage.types import Split
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -25,6 +26,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 
 
 _SFT_CONFIG: TypeAdapter[SFTConfig] = TypeAdapter(SFTConfig)
+_RL_CONFIG: TypeAdapter[RLConfig] = TypeAdapter(RLConfig)
 
 
 class Section(BaseModel):
@@ -111,6 +113,8 @@ class DataSection(Section):
     """Budget instead of a count: a number of expert steps, or the name of the rollout whose kept expert steps to match."""
     mask: str | None = None
     """None: as in the model."""
+    privileged: Named | None = None
+    """Show the model these episodes with more in the context, e.g. ``{name: plan}``, so that it can teach itself later."""
 
     @model_validator(mode="before")
     @classmethod
@@ -124,20 +128,77 @@ class DataSection(Section):
         return self
 
 
+class TeacherSection(Section):
+    """Who guides a model on its own episodes, at which steps, and how."""
+
+    source: Literal["privileged", "model"] = "privileged"
+    """The same model with more in its context, or another one."""
+    context: Named | None = None
+    """What the teacher is told and the student is not, e.g. ``{name: plan, source: shortest}``."""
+    model: str | None = None
+    """Another model of this recipe, a folder, or ``builtin:...``; for the source ``model``."""
+    refresh: Literal["fixed", "current", "every_n", "ema"] = "fixed"
+    """A privileged teacher's weights: those of the start; the student's own at each moment; a copy taken anew."""
+    every_n: int = Field(default=10, ge=1)
+    """Rounds between two copies, for ``every_n``."""
+    tau: float = Field(default=0.9, ge=0.0, lt=1.0)
+    """What a copy keeps of itself each round, for ``ema``."""
+    step_weights: Named = Named(name="graphopd")
+    """Which steps are taught: a name of `STEP_WEIGHTS`, with settings that differ, e.g. ``{name: graphopd, alpha: 0.2}``."""
+    divergence: Named = Named(name="full_kl")
+    """How far teacher and student are apart at a token."""
+    loss: Named = Named(name="k1_pg")
+    """How the teacher's opinion becomes a loss: a name of `DISTILL_LOSSES`."""
+    too_long: Literal["error", "cut"] = "error"
+    """Where the teacher's context does not hold an episode: stop, or leave its oldest steps out and count them."""
+    prove: TasksSection | None = None
+    """Tasks on which the privileged model must play better than the plain one before it teaches. None: not measured."""
+
+    @model_validator(mode="after")
+    def _fits_source(self) -> TeacherSection:
+        if self.source == "model" and self.model is None:
+            raise ValueError("source 'model' needs a model to be named")
+        if self.source == "privileged" and (self.context is None or self.model is not None):
+            raise ValueError("source 'privileged' needs a context, and no model")
+        if self.prove is not None and self.context is None:
+            raise ValueError("prove compares a model with and without privileged context; there is no context here")
+        return self
+
+
+class RLSection(Section):
+    """How a model learns from its own episodes. Its other settings are in the recipe's `rl`."""
+
+    tasks: TasksSection
+    validation: TasksSection | None = None
+    """Tasks of the learning curve. They are neither trained on nor the panel of the evaluation."""
+    validation_temperature: float = Field(default=0.4, ge=0.0)
+    """Of the curve's second line; the first is greedy."""
+    teacher: TeacherSection | None = None
+    """None: reward alone (GRPO)."""
+
+
 class ModelSection(Section):
-    """A student after training on a data mix."""
+    """A student after training on a data mix, or after reinforcement learning."""
 
     start: str
     """Another model of this recipe, ``start`` (the student's), a folder, or ``builtin:...``."""
-    data: list[DataSection] = Field(min_length=1)
+    data: list[DataSection] = Field(default=[])
+    rl: RLSection | None = None
+    """Reinforcement learning instead of a data mix."""
     mask: str = "expert_steps"
     """Whose steps learn: ``expert_steps``, ``student_steps`` or ``all_steps``."""
     layout: Literal["whole", "per_step"] = "whole"
     """One sample per trajectory, or one per trained step (needed where the context is shortened)."""
     train: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the recipe's `train` that differ for this model."""
+    """Keys of the recipe's `train` (with a data mix) or `rl` (without) that differ for this model."""
     augment: Named | None = None
     """None: as in the recipe. ``{name: none}``: no augmentation for this model."""
+
+    @model_validator(mode="after")
+    def _data_or_rl(self) -> ModelSection:
+        if bool(self.data) == (self.rl is not None):
+            raise ValueError("give data (rollouts to imitate) or rl (reinforcement learning), one of them")
+        return self
 
 
 class EvaluateSection(Section):
@@ -177,6 +238,8 @@ class Recipe(Section):
     """Filters by name, with their options. The same for every rollout, or arms could not be compared."""
     train: SFTConfig = SFTConfig()
     """Settings of training for all models. Its seed is mixed with the recipe's."""
+    rl: RLConfig = RLConfig()
+    """Settings of reinforcement learning for all models that learn by it. Its seed is mixed with the recipe's."""
     augment: Named | None = None
     """Change of a sample's token ids at each use, e.g. ``{name: object_renaming}``. None: as they are."""
     models: dict[str, ModelSection] = Field(default_factory=dict)
@@ -193,6 +256,10 @@ class Recipe(Section):
     def train_of(self, model: str) -> SFTConfig:
         """Settings of training for one model: the recipe's, with the model's own in their place."""
         return _SFT_CONFIG.validate_python({**asdict(self.train), **self.models[model].train})
+
+    def rl_of(self, model: str) -> RLConfig:
+        """Settings of reinforcement learning for one model: the recipe's, with the model's own in their place."""
+        return _RL_CONFIG.validate_python({**asdict(self.rl), **self.models[model].train})
 
     def augment_of(self, model: str) -> Named | None:
         """The augmentation of one model. None: none."""
@@ -225,13 +292,16 @@ def check_recipe(data: Mapping[str, Any], where: str = "recipe") -> Recipe:
     check_keys(Recipe, cleaned, where, prefix="")
     for name, model in (cleaned.get("models") or {}).items():
         if isinstance(model, dict) and isinstance(model.get("train"), dict):
-            check_keys(SFTConfig, model["train"], where, prefix=f"models.{name}.train.")
+            check_keys(
+                RLConfig if model.get("rl") else SFTConfig, model["train"], where, prefix=f"models.{name}.train."
+            )
     key = ""
     try:
         recipe = Recipe.model_validate(cleaned)
         for name in recipe.models:
             key = f"models.{name}.train."
-            recipe.train_of(name)
+            settings_of = recipe.rl_of if recipe.models[name].rl else recipe.train_of
+            settings_of(name)
     except ValidationError as error:
         raise ConfigError(_describe(error, where, key)) from None
     from tutelage.recipe_checks import check_references

@@ -53,22 +53,18 @@ def _check_rollouts(recipe: Recipe, where: str) -> None:
 def _check_models(recipe: Recipe, where: str) -> None:
     for name, model in recipe.models.items():
         key = f"models.{name}"
-        if not model.start.startswith("builtin:") and "/" not in model.start:
-            _one_of(
-                where,
-                f"{key}.start",
-                model.start,
-                [*recipe.models, START],
-                more="a folder (with a '/'), or builtin:NAME",
-            )
+        _model_or_folder(recipe, where, f"{key}.start", model.start)
+        if model.rl is not None and model.rl.teacher is not None and model.rl.teacher.model is not None:
+            _model_or_folder(recipe, where, f"{key}.rl.teacher.model", model.rl.teacher.model)
         for index, part in enumerate(model.data):
             _one_of(where, f"{key}.data.{index}.source", part.source, recipe.rollouts)
             if isinstance(part.expert_steps, str):
                 _one_of(where, f"{key}.data.{index}.expert_steps", part.expert_steps, recipe.rollouts)
-        sources = [part.source for part in model.data]
-        if len(set(sources)) < len(sources):
+        sources = [(part.source, part.privileged) for part in model.data]
+        if any(one in sources[:index] for index, one in enumerate(sources)):
             raise ConfigError(
-                f"{where}: {key}.data names a rollout twice ({', '.join(sources)}); nothing is ever repeated."
+                f"{where}: {key}.data names a rollout twice ({', '.join(source for source, _ in sources)}); nothing is ever "
+                "repeated. The same episodes may come once plain and once with a privileged context."
             )
 
 
@@ -83,12 +79,36 @@ def _check_evaluation(recipe: Recipe, where: str) -> None:
         _one_of(where, "evaluate.baseline", recipe.evaluate.baseline, recipe.evaluated)
     if EXPERT in recipe.evaluated and recipe.expert is None:
         raise ConfigError(f"{where}: evaluate.models names 'expert', but the recipe has no 'expert'.")
-    for name, rollout in recipe.rollouts.items():
-        if _overlap(rollout.tasks, recipe.evaluate.tasks):
+    played = {f"rollouts.{name}.tasks": rollout.tasks for name, rollout in recipe.rollouts.items()}
+    for name, model in recipe.models.items():
+        if model.rl is not None:
+            played[f"models.{name}.rl.tasks"] = model.rl.tasks
+    for key, tasks in played.items():
+        if _overlap(tasks, recipe.evaluate.tasks):
             raise ConfigError(
-                f"{where}: rollouts.{name}.tasks and evaluate.tasks share tasks of the split '{rollout.tasks.split}'. "
+                f"{where}: {key} and evaluate.tasks share tasks of the split '{tasks.split}'. "
                 "A model must be measured on tasks that it was not trained on: use another split or another stretch."
             )
+    _check_curves(recipe, where)
+
+
+def _check_curves(recipe: Recipe, where: str) -> None:
+    """The tasks of a learning curve are not trained on, and nothing is chosen by looking at the panel."""
+    assert recipe.evaluate is not None
+    for name, model in recipe.models.items():
+        if model.rl is None or model.rl.validation is None:
+            continue
+        for key, tasks in ((f"models.{name}.rl.tasks", model.rl.tasks), ("evaluate.tasks", recipe.evaluate.tasks)):
+            if _overlap(model.rl.validation, tasks):
+                raise ConfigError(
+                    f"{where}: models.{name}.rl.validation and {key} share tasks of the split '{tasks.split}'. Use "
+                    "tasks of the split 'validation'."
+                )
+
+
+def _model_or_folder(recipe: Recipe, where: str, key: str, name: str) -> None:
+    if not name.startswith("builtin:") and "/" not in name:
+        _one_of(where, key, name, [*recipe.models, START], more="a folder (with a '/'), or builtin:NAME")
 
 
 def _overlap(a: TasksSection, b: TasksSection) -> bool:
@@ -103,7 +123,9 @@ def _check_no_cycle(recipe: Recipe, where: str) -> None:
         graph[f"rollouts.{name}"] = {f"models.{rollout.student}"} if rollout.student in recipe.models else set()
     for name, model in recipe.models.items():
         needs = {f"rollouts.{part.source}" for part in model.data}
-        graph[f"models.{name}"] = needs | ({f"models.{model.start}"} if model.start in recipe.models else set())
+        teacher = model.rl.teacher.model if model.rl is not None and model.rl.teacher is not None else None
+        needs |= {f"models.{one}" for one in (model.start, teacher) if one in recipe.models}
+        graph[f"models.{name}"] = needs
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:

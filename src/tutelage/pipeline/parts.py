@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from tutelage.errors import ConfigError
 from tutelage.pipeline.stage import stage_id
 from tutelage.policies.base import Policy
+from tutelage.policies.privileged import PRIVILEGED_CONTEXTS, PrivilegedContext, make_context, with_privileged_context
 from tutelage.policies.registry import EXPERTS
-from tutelage.recipe import Named, Recipe, RolloutSection, TasksSection
+from tutelage.recipe import DataSection, Named, Recipe, RolloutSection, TasksSection, TeacherSection
 from tutelage.recipe_checks import EXPERT, START
 from tutelage.recipe_file import build_named, check_options
 from tutelage.rendering.context import CONTEXT_RULES, ContextRule
@@ -23,12 +24,18 @@ from tutelage.rollout.episode import Limits
 from tutelage.rollout.switch import SWITCH_RULES, SwitchRule, make_rule
 from tutelage.run_dir import RunDir, hash_files
 from tutelage.selection.filters import FILTERS, HasExpertSteps, NoRepetition, make_filter
+from tutelage.supervision.divergence import DIVERGENCES
+from tutelage.supervision.step_credit import step_weights
 from tutelage.supervision.step_masks import STEP_MASKS
 from tutelage.tasks.registry import TASK_SETS, load_tasks, make_task_set
-from tutelage.types import Actor, Task, stable_hash
+from tutelage.training.rl_config import DISTILL_LOSS_OPTIONS
+from tutelage.types import Actor, Task, Trajectory, stable_hash
 
 AUGMENTATIONS = {"object_renaming": "tutelage.training.augment:ObjectRenaming"}
 """Name in recipes -> where the class is; its first argument is the model folder."""
+
+
+DIVERGENCE_OPTIONS = ("direction", "k")
 
 
 def check_parts(recipe: Recipe, where: str) -> None:
@@ -37,6 +44,16 @@ def check_parts(recipe: Recipe, where: str) -> None:
     sections = {f"rollouts.{name}.tasks": one.tasks for name, one in recipe.rollouts.items()}
     if recipe.evaluate is not None:
         sections["evaluate.tasks"] = recipe.evaluate.tasks
+    for name, model in recipe.models.items():
+        if model.rl is not None:
+            key = f"models.{name}.rl"
+            sections[f"{key}.tasks"] = model.rl.tasks
+            if model.rl.validation is not None:
+                sections[f"{key}.validation"] = model.rl.validation
+            if model.rl.teacher is not None:
+                _check_teacher(recipe, model.rl.teacher, where, f"{key}.teacher")
+                if model.rl.teacher.prove is not None:
+                    sections[f"{key}.teacher.prove"] = model.rl.teacher.prove
     for key, section in sections.items():
         check_options(where, key, section.options, _task_options(recipe.env.name, where))
         try:
@@ -53,6 +70,9 @@ def check_parts(recipe: Recipe, where: str) -> None:
         for key, mask in [("mask", model.mask), *((f"data.{i}.mask", part.mask) for i, part in enumerate(model.data))]:
             if mask is not None and mask not in STEP_MASKS:
                 raise ConfigError.unknown(f"{where}: models.{name}.{key}", mask, STEP_MASKS)
+        for index, part in enumerate(model.data):
+            if part.privileged is not None:
+                privileged_context(recipe, part.privileged, f"{where}: models.{name}.data.{index}.privileged")
         if model.layout == "whole" and not rule.extends_prefix:
             raise ConfigError(
                 f"{where}: models.{name}.layout is 'whole', but the context '{recipe.student.context.name}' is shortened as the "
@@ -97,6 +117,54 @@ def _check_roles(recipe: Recipe, name: str, rollout: RolloutSection, where: str)
         raise ConfigError(
             f"{where}: rollouts.{name}: under the rule '{rule.name}' an expert acts, but the recipe names none in 'expert'."
         )
+
+
+def _check_teacher(recipe: Recipe, teacher: TeacherSection, where: str, key: str) -> None:
+    """Make all that a teacher section names, without a model."""
+    if teacher.context is not None:
+        privileged_context(recipe, teacher.context, f"{where}: {key}.context")
+    try:
+        step_weights(teacher.step_weights.name, **teacher.step_weights.options)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {key}.step_weights: {error}") from None
+    for what, named, known, options in (
+        ("divergence", teacher.divergence, DIVERGENCES, DIVERGENCE_OPTIONS),
+        ("loss", teacher.loss, DISTILL_LOSS_OPTIONS, DISTILL_LOSS_OPTIONS.get(teacher.loss.name, ())),
+    ):
+        if named.name not in known:
+            raise ConfigError.unknown(f"{where}: {key}.{what}", named.name, known)
+        for option in named.options:
+            if option not in options:
+                raise ConfigError.unknown(f"{where}: {key}.{what}, option", option, options)
+
+
+def privileged_context(recipe: Recipe, named: Named, where: str = "recipe") -> PrivilegedContext:
+    """What a recipe's ``{name: plan}`` tells. A plan of the expert's comes from the recipe's expert."""
+    if named.name not in PRIVILEGED_CONTEXTS:
+        raise ConfigError.unknown(where, named.name, PRIVILEGED_CONTEXTS)
+    options = named.options
+    if named.name == "plan" and options.get("source", "expert") == "expert" and recipe.expert is not None:
+        options = {**options, "expert": make_expert(recipe.expert)}
+    try:
+        return make_context(named.name, **options)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def with_context(recipe: Recipe, part: DataSection, trajectories: Sequence[Trajectory]) -> tuple[list[Trajectory], int]:
+    """The episodes as a model saw them that was told more, where the part of a mix says so; and how many were not.
+
+    An episode of which the context has nothing to tell is left out and counted.
+    """
+    if part.privileged is None:
+        return list(trajectories), 0
+    context = privileged_context(recipe, part.privileged)
+    by_id = {task.task_id: task for task in task_set(recipe, recipe.rollouts[part.source].tasks)}
+    texts = [context.text(by_id[one.task_id], one, trajectories) for one in trajectories]
+    told = [
+        with_privileged_context(one, text) for one, text in zip(trajectories, texts, strict=True) if text is not None
+    ]
+    return told, len(texts) - len(told)
 
 
 def context_rule(recipe: Recipe, where: str = "recipe") -> ContextRule:

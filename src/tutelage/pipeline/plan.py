@@ -5,6 +5,7 @@ from __future__ import annotations
 import graphlib
 
 from tutelage.pipeline.evaluation import compare_stage, evaluate_stage, report_stage
+from tutelage.pipeline.reinforce import reinforce_stage
 from tutelage.pipeline.rollouts import rollout_stage, select_stage
 from tutelage.pipeline.samples import build_stage
 from tutelage.pipeline.stage import Stage
@@ -23,7 +24,10 @@ def plan(recipe: Recipe, run: RunDir) -> dict[str, Stage]:
         stages.append(new_stage(recipe, run))
     stages += [select_stage(recipe, name, run) for name in recipe.rollouts]
     for name in recipe.models:
-        stages += [build_stage(recipe, name, run), train_stage(recipe, name, run)]
+        if recipe.models[name].rl is not None:
+            stages.append(reinforce_stage(recipe, name, run))
+        else:
+            stages += [build_stage(recipe, name, run), train_stage(recipe, name, run)]
     stages += [evaluate_stage(recipe, arm, run) for arm in recipe.evaluated]
     if recipe.evaluate is not None and recipe.evaluate.baseline is not None:
         stages.append(compare_stage(recipe, run))

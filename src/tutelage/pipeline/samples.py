@@ -35,16 +35,19 @@ def build_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
         total = sum(len(trajectories) for _, trajectories in chosen)
         for part, trajectories in chosen:
             mask = part.mask or model.mask
-            for trajectory in trajectories:
+            shown, untold = parts.with_context(recipe, part, trajectories)
+            for trajectory in shown:
                 samples = build_samples(
                     trajectory, STEP_MASKS[mask](trajectory), renderer, rule, model.layout, ledger=ledger
                 )
                 for sample in samples:
                     store.append(sample)
                 tell(ledger.num_trajectories, total, "trajectories")
-            sources[part.source] = {
+            # Told and untold versions of the same episodes are the same episodes.
+            sources[part.source] = sources.get(part.source, {}) | {
                 "mask": mask,
                 "trajectories": len(trajectories),
+                **({"privileged": part.privileged.name, "untold": untold} if part.privileged else {}),
                 "student_steps": sum(t.num_student_steps for t in trajectories),
                 "expert_steps": sum(t.num_expert_steps for t in trajectories),
             }

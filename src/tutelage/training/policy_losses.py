@@ -149,23 +149,22 @@ def _rest(logprobs: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class DistillLoss:
-    """A way in which a teacher's opinion becomes a loss."""
+    """A way in which a teacher's opinion becomes a loss. Its settings are in `DISTILL_LOSS_OPTIONS`."""
 
     function: Callable[..., Tensor]
     """Of log-probabilities at the sampled tokens [M], or of distributions [M, V] if `full`."""
     full: bool
     """True: it needs whole distributions, so the teacher runs once more in each update."""
-    options: tuple[str, ...] = ()
 
 
 DISTILL_LOSSES: Final[dict[str, DistillLoss]] = {
     "k1_pg": DistillLoss(k1_pg, full=False),
-    "k1_direct": DistillLoss(k1_direct, full=False, options=("gate",)),
+    "k1_direct": DistillLoss(k1_direct, full=False),
     "k3": DistillLoss(k3_distill, full=False),
     "rkl_full": DistillLoss(rkl_full, full=True),
     "fkl_full": DistillLoss(fkl_full, full=True),
-    "jsd": DistillLoss(jsd, full=True, options=("b",)),
-    "rkl_topk": DistillLoss(rkl_topk, full=True, options=("k",)),
-    "fkl_topk": DistillLoss(fkl_topk, full=True, options=("k", "renormalise")),
+    "jsd": DistillLoss(jsd, full=True),
+    "rkl_topk": DistillLoss(rkl_topk, full=True),
+    "fkl_topk": DistillLoss(fkl_topk, full=True),
 }
-"""By name. There is no plain ``k1``: its gradient has mean 0 and no teacher in it."""
+"""By name."""

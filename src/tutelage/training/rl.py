@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tutelage.errors import ConfigError, TrainingError
@@ -28,6 +29,7 @@ from tutelage.policies.packed_attention import use_packed_attention
 from tutelage.policies.scorer import LocalScorer
 from tutelage.rendering.load import load_renderer
 from tutelage.store import RecordStore
+from tutelage.supervision.distill import TrajectoryScores
 from tutelage.training.batching import STREAMS, Row, SampleUse, make_rows
 from tutelage.training.checkpoint import METRICS, TrainingFolder, hash_model
 from tutelage.training.forward import TrainedPositions, check_head, load_model
@@ -311,30 +313,17 @@ class _Run:
         return [replace(own, weights={**own.weights, **other.weights}) for own, other in zip(pg, distill, strict=True)]
 
     def _teacher_distribution(self, rows: Sequence[Row]) -> Tensor:
+        """[M, V] log-probabilities of the teacher at the trained tokens of the rows; NaN where it scored nothing."""
         assert self.guide is not None, "only a guided round has a teacher's part"
-        requests = [self._teacher_request(row) for row in rows]
-        distribution: Tensor = self.guide.distribution(requests)
-        return distribution
-
-    def _teacher_request(self, row: Row) -> ScoreRequest:
-        """The trained tokens of a row, where they stand in the teacher's view of the episode.
-
-        A token that the teacher did not see has weight 0; any position serves for it.
-        """
-        sample = self._samples[row.sample_index]
-        assert self._guided is not None
-        guidance = self._guided.guidance.get(sample.trajectory_id)
-        if guidance is None or not guidance.teacher_ids:
-            return ScoreRequest(request_id=sample.sample_id, token_ids=row.token_ids, positions=row.trained)
-        starts = {step_index: start for step_index, start, _ in guidance.teacher_spans}
-        shift = np.zeros(len(sample.token_ids), dtype=np.int64)
-        for step_index, start, end in sample.step_spans:
-            shift[start:end] = starts[step_index] - start
-        return ScoreRequest(
-            request_id=sample.sample_id,
-            token_ids=np.asarray(guidance.teacher_ids),
-            positions=row.trained + shift[row.trained],
-        )
+        samples = [self._samples[row.sample_index] for row in rows]
+        wanted = [sample for sample in samples if any(sample.loss_weights[DISTILL])]
+        scores = self.guide.distributions(list(dict.fromkeys(sample.trajectory_id for sample in wanted)))
+        made = [
+            _placed(row, sample, scores.get(sample.trajectory_id)) for row, sample in zip(rows, samples, strict=True)
+        ]
+        width = max(one.shape[1] for one in made)
+        blank = [np.full((len(one), width), np.nan, np.float32) if one.shape[1] < width else one for one in made]
+        return torch.from_numpy(np.concatenate(blank))
 
     def _round_path(self, round_index: int) -> Path:
         return self.folder.work_dir / ROUNDS / f"{round_index:05d}.jsonl"
@@ -364,6 +353,20 @@ def plan_round(num_samples: int, config: RLConfig, round_index: int) -> list[lis
         for part in np.array_split(order, min(config.updates_per_round, num_samples)):
             updates.append([SampleUse(index, epoch) for index in part.tolist()])
     return updates
+
+
+def _placed(row: Row, sample: TrainingSample, scores: TrajectoryScores | None) -> NDArray[np.float32]:
+    """[M, V] distributions of a trajectory's steps at the trained tokens of one row; [M, 0] without any."""
+    placed: NDArray[np.float32] | None = None
+    for step_index, start, end in sample.step_spans:
+        step = scores.steps[step_index] if scores is not None else None
+        if step is None or step.full is None:
+            continue
+        if placed is None:
+            placed = np.full((len(row.trained), step.full.shape[1]), np.nan, np.float32)
+        inside = (row.trained >= start) & (row.trained < end)
+        placed[inside] = step.full[row.trained[inside] - start]
+    return np.zeros((len(row.trained), 0), np.float32) if placed is None else placed
 
 
 def share_weights(player: torch.nn.Module, learner: torch.nn.Module) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from tutelage.errors import ConfigError
 from tutelage.supervision.advantages import Statistics, Std
@@ -13,6 +13,19 @@ from tutelage.training.config import Normaliser, RowLayout, check_choice
 
 RLPrecision = Literal["float32", "bfloat16"]
 ReferenceLoss = Literal["k3", "k3_corrected"]
+
+DISTILL_LOSS_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "k1_pg": (),
+    "k1_direct": ("gate",),
+    "k3": (),
+    "rkl_full": (),
+    "fkl_full": (),
+    "jsd": ("b",),
+    "rkl_topk": ("k",),
+    "fkl_topk": ("k", "renormalise"),
+}
+"""Ways in which a teacher's opinion becomes a loss, with their settings. There is no plain ``k1``: its gradient has mean
+0 and no teacher in it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,8 +15,7 @@ import numpy as np
 
 from tutelage.envs.base import Env
 from tutelage.envs.registry import make_env as make_registered_env
-from tutelage.errors import SupervisionError
-from tutelage.policies.base import Policy, Scorer, ScoreRequest
+from tutelage.policies.base import Policy, Scorer
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
 from tutelage.rollout.episode import Limits
@@ -24,6 +23,7 @@ from tutelage.rollout.runner import make_jobs, run_rollouts
 from tutelage.rollout.switch import Never
 from tutelage.store import RecordStore
 from tutelage.supervision.advantages import GroupAdvantages, group_advantages, step_scores
+from tutelage.supervision.distill import TrajectoryScores, attach_teacher
 from tutelage.supervision.footprints import FOOTPRINTS, footprints_of
 from tutelage.supervision.samples import Layout, SampleLedger, build_samples
 from tutelage.training.rl_config import RLConfig
@@ -59,12 +59,8 @@ class Guidance:
 
     step_weights: tuple[float, ...]
     """[N] weight of each step in the distillation, >= 0."""
-    teacher_logprobs: tuple[tuple[float, ...] | None, ...]
-    """[N] log-probabilities of the tokens of the step's action. None: not scored; its weight must then be 0."""
-    teacher_ids: tuple[int, ...] = ()
-    """[T'] the episode as the teacher sees it, for losses that need its whole distribution. Empty: not kept."""
-    teacher_spans: tuple[tuple[int, int, int], ...] = ()
-    """(step_index, first token, one past the last token) of each action in `teacher_ids`."""
+    scores: TrajectoryScores
+    """The teacher's log-probabilities of the student's tokens. A step without them is not taught."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,8 +85,8 @@ class Guide(Protocol):
         self, groups: Sequence[TrajectoryGroup], tasks: Mapping[str, Task], student: Scorer, round_index: int
     ) -> GuidedRound: ...
 
-    def distribution(self, requests: Sequence[ScoreRequest]) -> Any:
-        """The teacher's log-probabilities [M, V], a tensor, of all requests one after the other."""
+    def distributions(self, trajectory_ids: Sequence[str]) -> Mapping[str, TrajectoryScores]:
+        """The teacher's scores with the access ``full`` of trajectories of the round that was guided last."""
         ...
 
     def identity(self) -> Mapping[str, Any]:
@@ -155,8 +151,15 @@ def build_round(
             guidance = guided.guidance.get(trajectory.trajectory_id) if guided else None
             supervision = _supervision(trajectory, advantages, guidance)
             built = build_samples(trajectory, supervision, renderer, play.context_rule, play.layout, ledger=ledger)
-            samples += [_with_teacher(sample, guidance) for sample in built] if guidance else built
-    metrics = _metrics(groups, credits, scored) | {
+            samples += built
+    metrics = _metrics(groups, credits, scored)
+    if guided is not None:
+        samples, attached = attach_teacher(samples, [one.scores for one in guided.guidance.values()])
+        metrics |= dict(guided.metrics) | {
+            "distill/tokens": float(attached.distill_tokens),
+            "distill/masked_tokens": float(sum(attached.masked_tokens.values())),
+        }
+    metrics |= {
         "rollout/policy_tokens": float(sum(ledger.trained_tokens.values())),
         "rollout/drifted_actions": float(ledger.drifted_actions),
         "rollout/forks": float(ledger.num_forks),
@@ -167,7 +170,7 @@ def build_round(
         guided=guided,
         num_episodes=len(scored),
         env_steps=sum(len(trajectory.steps) for trajectory in scored),
-        metrics=metrics | (dict(guided.metrics) if guided else {}),
+        metrics=metrics,
     )
 
 
@@ -202,29 +205,6 @@ def _supervision(trajectory: Trajectory, advantages: tuple[float, ...], guidance
         source="group_relative",
         step_advantages=advantages,
     )
-
-
-def _with_teacher(sample: TrainingSample, guidance: Guidance) -> TrainingSample:
-    """The teacher's log-probabilities at the tokens of the steps it scored."""
-    values: list[float | None] = [None] * len(sample.token_ids)
-    for step_index, start, end in sample.step_spans:
-        scored = guidance.teacher_logprobs[step_index]
-        if scored is None:
-            if guidance.step_weights[step_index] > 0.0:
-                raise SupervisionError(
-                    f"trajectory {sample.trajectory_id}, step {step_index}: distill weight "
-                    f"{guidance.step_weights[step_index]} without teacher scores, expected 0"
-                )
-            continue
-        if len(scored) != end - start:
-            raise SupervisionError.length(
-                f"teacher_logprobs of step {step_index}",
-                got=len(scored),
-                expected=end - start,
-                trajectory_id=sample.trajectory_id,
-            )
-        values[start:end] = scored
-    return replace(sample, teacher_logprobs=tuple(values))
 
 
 def _metrics(

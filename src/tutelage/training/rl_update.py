@@ -18,7 +18,7 @@ from tutelage.errors import ConfigError, TrainingError
 from tutelage.training.batching import Batch, Row, collate, micro_batches
 from tutelage.training.forward import TrainedPositions
 from tutelage.training.policy_losses import DISTILL_LOSSES, clipped, k3, k3_corrected, policy_gradient
-from tutelage.training.rl_config import RLConfig
+from tutelage.training.rl_config import DISTILL_LOSS_OPTIONS, RLConfig
 from tutelage.types import LossComponent
 
 PG, DISTILL = LossComponent.PG, LossComponent.DISTILL
@@ -41,8 +41,8 @@ class DistillTerm:
             raise ConfigError.unknown("distill: loss", name, DISTILL_LOSSES)
         known = DISTILL_LOSSES[name]
         for option in options:
-            if option not in known.options:
-                raise ConfigError.unknown(f"distill: option of loss '{name}'", option, known.options)
+            if option not in DISTILL_LOSS_OPTIONS[name]:
+                raise ConfigError.unknown(f"distill: option of loss '{name}'", option, DISTILL_LOSS_OPTIONS[name])
         told = name + "".join(f" {option}={value}" for option, value in sorted(options.items()))
         return cls(partial(known.function, **options), known.full, told)
 
