@@ -23,6 +23,8 @@ from tutelage.supervision.dependency_graph import (
     Array,
     backward_slice,
     degree,
+    dependent_share,
+    graph_impact,
     in_degree,
     num_descendants,
     out_degree,
@@ -109,6 +111,8 @@ STRUCTURES: Final[dict[str, Structure]] = {
     "out_degree": lambda graph, config: out_degree(graph, config.edge_weight),
     "slice": lambda graph, config: backward_slice(graph),
     "descendants": lambda graph, config: num_descendants(graph),
+    "dependent_share": lambda graph, config: dependent_share(graph),
+    "graph_impact": lambda graph, config: graph_impact(graph),
     "slice_then_degree": lambda graph, config: _slice_then_degree(graph, config),
     "position": lambda graph, config: np.arange(graph.num_steps, dtype=np.float64),
 }

@@ -141,6 +141,23 @@ def num_descendants(graph: DependencyGraph) -> Array:
     return np.array([float(steps.bit_count()) for steps in reached])
 
 
+def dependent_share(graph: DependencyGraph) -> Array:
+    """[N] which share of the later steps depends on each step, directly or through others; 0 for the last step."""
+    later = np.arange(graph.num_steps - 1, -1, -1, dtype=np.float64)
+    shares: Array = num_descendants(graph) / np.maximum(later, 1.0)
+    return shares
+
+
+def graph_impact(graph: DependencyGraph) -> Array:
+    """[N] what the graph says would be lost without each step, on the scale of a measured impact.
+
+    1 if the last step depends on it (the last step itself included), plus half the share of later steps that depend on
+    it. Where the last step used nothing, what ended the episode says nothing, and the first part is 0 for all.
+    """
+    ends_in_use = any(target == graph.num_steps - 1 for _, target, _ in graph.edges)
+    return backward_slice(graph) * float(ends_in_use) + dependent_share(graph) / 2.0
+
+
 def num_isolated(graph: DependencyGraph) -> int:
     """Steps without any edge."""
     return graph.num_steps - len({step for source, target, _ in graph.edges for step in (source, target)})
