@@ -50,7 +50,7 @@ def test_what_does_not_help_is_not_fit_to_teach() -> None:
     assert not found.is_better
     assert str(found) == (
         "privileged (useless) 0.000 against plain 0.000 on 12 tasks: +0.000 [+0.000, +0.000], p 1; "
-        "6 tasks had no privileged text; NOT shown to be better, so not fit to teach"
+        "6 episodes had no privileged text; NOT shown to be better, so not fit to teach"
     )
 
 

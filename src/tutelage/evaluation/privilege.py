@@ -27,7 +27,7 @@ class PrivilegeComparison:
     comparison: Comparison
     """A is the plain student, B the privileged one."""
     num_untold: int
-    """Tasks for which the context had nothing to tell; both played them plainly."""
+    """Episodes for which the context had nothing to tell; both played them plainly."""
 
     @property
     def is_better(self) -> bool:
@@ -43,7 +43,7 @@ class PrivilegeComparison:
             f"[{gain.low:+.3f}, {gain.high:+.3f}], p {found.p_value:.2g}"
         )
         if self.num_untold:
-            line += f"; {self.num_untold} tasks had no privileged text"
+            line += f"; {self.num_untold} episodes had no privileged text"
         return line if self.is_better else f"{line}; NOT shown to be better, so not fit to teach"
 
 
