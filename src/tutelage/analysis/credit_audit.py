@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from typing import Final, NamedTuple
 
 from tutelage.analysis.credit import CreditCase
-from tutelage.analysis.credit_signals import SIGNALS, check_signals, signals_of
+from tutelage.analysis.credit_signals import DEFAULT_SIGNALS, check_signals, signals_of
 from tutelage.errors import ConfigError
 from tutelage.supervision.replay_impact import Intervention, ReplayRejected, replay_impact
 from tutelage.types import StepAptitude, Task, Trajectory
@@ -60,7 +60,7 @@ def run_audit(
     trajectories: Iterable[Trajectory],
     tasks: Mapping[str, Task],
     *,
-    signals: Sequence[str] = SIGNALS,
+    signals: Sequence[str] = DEFAULT_SIGNALS,
     aptitudes: Mapping[str, StepAptitude] | None = None,
     intervention: Intervention = "omit",
     seed: int = 0,

@@ -1,9 +1,9 @@
 """The signals that the audit compares: graph credit in its variants, divergence, and controls, by name.
 
-    signals_of(trajectory, task, ["l_graph", "degree", "degree_exact", "position"])   # name -> [N]
+    signals_of(trajectory, task, ["l_graph", "degree_exact", "graph_impact_needs", "position"])   # name -> [N]
 
-A graph signal read from texts stands under its plain name; `_exact` at the end means footprints from the engine's own
-facts. Larger always means: this step is said to matter more.
+A graph signal stands under its plain name if its footprints are those of the texts. Another kind of footprints ends the
+name: `_exact`, `_needs`, `_causal`. Larger always means: this step is said to matter more.
 """
 
 from __future__ import annotations
@@ -16,9 +16,17 @@ from tutelage.errors import ConfigError, SupervisionError
 from tutelage.supervision.aptitude import AptitudeConfig, step_aptitude
 from tutelage.supervision.dependency_graph import build_graph
 from tutelage.supervision.footprints import footprints_of
+from tutelage.supervision.footprints.household_exact import causal_household_footprints, exact_household_footprints
+from tutelage.supervision.footprints.household_needs import needed_household_footprints
 from tutelage.types import DependencyGraph, Footprint, StepAptitude, Task, Trajectory
 
-EXACT: Final = "_exact"
+FOOTPRINT_KINDS: Final[Mapping[str, Callable[[Trajectory, Task], tuple[Footprint, ...]]]] = {
+    "text": lambda trajectory, task: footprints_of(trajectory),
+    "needs": lambda trajectory, task: needed_household_footprints(trajectory),
+    "exact": exact_household_footprints,
+    "causal": causal_household_footprints,
+}
+"""Kind of footprints -> where they come from. `text` and `needs` read the record alone; the others act it again."""
 
 GRAPH_SIGNALS: Final[Mapping[str, AptitudeConfig]] = {
     "l_graph": AptitudeConfig(alpha=0.0),
@@ -32,6 +40,8 @@ GRAPH_SIGNALS: Final[Mapping[str, AptitudeConfig]] = {
     "descendants": AptitudeConfig(alpha=0.0, structure="descendants"),
     "slice_then_degree": AptitudeConfig(alpha=0.0, structure="slice_then_degree"),
     "degree_then_later": AptitudeConfig(alpha=0.0, structure="degree", position_weight=0.01),
+    "dependent_share": AptitudeConfig(alpha=0.0, structure="dependent_share"),
+    "graph_impact": AptitudeConfig(alpha=0.0, structure="graph_impact"),
     "shuffled": AptitudeConfig(alpha=0.0, shuffled=True),
 }
 """Name -> how it is made from a dependency graph."""
@@ -49,13 +59,24 @@ CONTROLS: Final[Mapping[str, Callable[[Trajectory], Sequence[float]]]] = {
 }
 """Name -> what it says of a trajectory without a graph."""
 
-SIGNALS: Final = (
+_GRAPH: Final = {
+    (name if kind == "text" else f"{name}_{kind}"): (kind, config)
+    for kind in FOOTPRINT_KINDS
+    for name, config in GRAPH_SIGNALS.items()
+}
+"""Full name of each graph signal -> its footprints and how it is made of them."""
+
+SIGNALS: Final = (*_GRAPH, *MODEL_SIGNALS, *CONTROLS)
+"""Every name, in the order of tables. The control `random` is added by the table itself."""
+
+DEFAULT_SIGNALS: Final = (
     *GRAPH_SIGNALS,
-    *(f"{name}{EXACT}" for name in GRAPH_SIGNALS if name != "shuffled"),
+    *(f"{name}_exact" for name in ("l_graph", "degree", "out_degree")),
+    *(f"{name}_{kind}" for kind in ("needs", "causal") for name in ("l_graph", "degree", "out_degree", "graph_impact")),
     *MODEL_SIGNALS,
     *CONTROLS,
 )
-"""Every name, in the order of tables. The control `random` is added by the table itself."""
+"""What `tutelage audit` compares if it is not told."""
 
 
 def check_signals(names: Iterable[str]) -> tuple[str, ...]:
@@ -72,7 +93,7 @@ def check_signals(names: Iterable[str]) -> tuple[str, ...]:
 def signals_of(
     trajectory: Trajectory,
     task: Task,
-    names: Sequence[str] = SIGNALS,
+    names: Sequence[str] = DEFAULT_SIGNALS,
     aptitude: StepAptitude | None = None,
     *,
     seed: int = 0,
@@ -82,16 +103,14 @@ def signals_of(
     aptitude: of a teacher, for the divergence. seed: of the shuffled control.
     Raises SupervisionError where the trajectory's environment has no footprints.
     """
-    graphs: dict[bool, DependencyGraph] = {}
+    graphs: dict[str, DependencyGraph] = {}
     signals: dict[str, tuple[float, ...]] = {}
     for name in check_signals(names):
-        plain, exact = name.removesuffix(EXACT), name.endswith(EXACT)
-        if plain in GRAPH_SIGNALS:
-            if exact not in graphs:
-                graphs[exact] = build_graph(
-                    exact_footprints(trajectory, task) if exact else text_footprints(trajectory)
-                )
-            signals[name] = step_aptitude(graphs[exact], None, GRAPH_SIGNALS[plain], seed=seed).l_graph
+        if name in _GRAPH:
+            kind, config = _GRAPH[name]
+            if kind not in graphs:
+                graphs[kind] = build_graph(FOOTPRINT_KINDS[kind](trajectory, task))
+            signals[name] = step_aptitude(graphs[kind], None, config, seed=seed).l_graph
         elif name in CONTROLS:
             signals[name] = tuple(CONTROLS[name](trajectory))
         elif aptitude is not None:
@@ -103,18 +122,6 @@ def signals_of(
             if None not in values:
                 signals[name] = tuple(float(value) for value in values if value is not None)
     return signals
-
-
-def text_footprints(trajectory: Trajectory) -> tuple[Footprint, ...]:
-    """Footprints read from the texts of the record."""
-    return tuple(footprints_of(trajectory))
-
-
-def exact_footprints(trajectory: Trajectory, task: Task) -> tuple[Footprint, ...]:
-    """Footprints from the engine's own facts, which the record is acted again for."""
-    from tutelage.supervision.footprints.household_exact import exact_household_footprints
-
-    return tuple(exact_household_footprints(trajectory, task))
 
 
 def _replies(trajectory: Trajectory) -> list[str]:
