@@ -16,8 +16,18 @@ def _household(**options: Any) -> Policy:
     return HouseholdExpert(**options)
 
 
-EXPERTS: Final[dict[str, Callable[..., Policy]]] = {"household": _household}
-"""Name of the environment -> its expert."""
+def _household_planner() -> Policy:
+    from tutelage.policies.experts.household_planner import PlannerPolicy, engine_of
+
+    return PlannerPolicy(engine_of)
+
+
+EXPERTS: Final[dict[str, Callable[..., Policy]]] = {
+    "household": _household,
+    "household_planner": _household_planner,
+}
+"""Name in recipes -> expert. Under the name of an environment stands the one that reads only what it shows; a planner
+reads the full state."""
 
 
 def make_expert(env_name: str, **options: Any) -> Policy:

@@ -8,8 +8,15 @@ import pytest
 from tutelage.envs.household.engine import NOTHING_HAPPENS, Engine
 from tutelage.envs.household.game import TASK_TYPES, Game, Goal, HouseholdObject, Receptacle
 from tutelage.envs.household.generator import generate_game
+from tutelage.envs.registry import make_env
 from tutelage.errors import PolicyError
 from tutelage.policies.experts.household_planner import PlannerPolicy, shortest_plan
+from tutelage.policies.registry import make_expert
+from tutelage.policies.scripted import ScriptedPolicy
+from tutelage.rollout.episode import run_episode
+from tutelage.rollout.switch import AtStep
+from tutelage.tasks.registry import load_tasks
+from tutelage.types import Actor
 
 USEFUL = ("go", "open", "take", "move", "clean", "heat", "cool", "use")
 """Verbs of a shortest plan; the others change nothing, or nothing that a goal asks for."""
@@ -157,3 +164,19 @@ def test_the_planner_says_when_there_is_nothing_to_plan(play):
     game.run(policy, 50)
     with pytest.raises(PolicyError, match="the goal holds already"):
         policy.act(game.so_far)
+
+
+def test_the_planner_acts_an_episode_again_to_know_its_state():
+    """Registered as an expert it takes over from where anybody stands, and wins in as many steps as are needed."""
+    for task in load_tasks("household", "train", 0, 12, size="small", max_steps=30):
+        policies = {
+            Actor.STUDENT: ScriptedPolicy(["look", "open cabinet 1", "go to cabinet 1"]),
+            Actor.EXPERT: make_expert("household_planner"),
+        }
+        trajectory = run_episode(task, make_env(task), policies, AtStep(3), seed=0)
+        assert trajectory.reward == 1.0
+        env = make_env(task)
+        env.reset(0)
+        for step in trajectory.steps[:3]:
+            env.step(step.action)
+        assert trajectory.num_expert_steps == len(shortest_plan(env.engine))
