@@ -143,7 +143,7 @@ def test_an_unknown_key_is_named_in_full_with_a_suggestion(
         ("models.corrected.start=imitaton", "models.corrected.start: no 'imitaton' in this recipe. Did you mean 'imitation'?"),
         ("models.corrected.data.1.source=mixd", "models.corrected.data.1.source: no 'mixd' in this recipe. Did you mean 'mixed'?"),
         ("models.corrected.data=[shown, shown]", "models.corrected.data names a rollout twice (shown, shown)"),
-        ("models.corrected.data=[]", "models.corrected.data"),
+        ("models.corrected.data=[]", "models.corrected: give data (rollouts to imitate) or rl"),
         ("models.corrected.mask=expert_step", "models.corrected.mask: unknown 'expert_step'. Did you mean 'expert_steps'?"),
         ("models.corrected.data.1.expert_steps=3", "give count or expert_steps, not both"),
         ("models.corrected.train.learning_rate=-1", "learning_rate is -1.0, expected more than 0"),

@@ -93,6 +93,8 @@ class RolloutSection(Section):
     tasks: TasksSection
     student: str | None = None
     """A model of this recipe, or ``start``. None: the expert acts from step 0."""
+    expert: Named | None = None
+    """None: the recipe's."""
     temperature: float | None = Field(default=None, ge=0.0)
     """None: as in `student`."""
     samples: int = Field(default=1, ge=1)

@@ -125,7 +125,15 @@ def describe(stage: str, record: StageRecord) -> str:
 
 
 def _training(summary: dict[str, Any]) -> str:
-    return f"{summary['updates']} updates  {summary['trained_tokens']} trained tokens  last loss {summary['final_loss']:.3f}"
+    start = f"{summary['updates']} updates  {summary['trained_tokens']} trained tokens"
+    if "final_loss" in summary:
+        return f"{start}  last loss {summary['final_loss']:.3f}"
+    lines = [f"{start}  {summary['num_episodes']} episodes  {summary['env_steps']} steps"]
+    if summary["teacher_tokens"]:
+        lines.append(f"{summary['teacher_tokens']} tokens read by the teacher")
+    if "proof" in summary:
+        lines.append(summary["proof"])
+    return "  ".join(lines)
 
 
 class Bar:

@@ -113,7 +113,9 @@ def _check_roles(recipe: Recipe, name: str, rollout: RolloutSection, where: str)
             f"{where}: rollouts.{name}.student is missing: under the rule '{rule.name}' a student acts. "
             f"Name one of: {', '.join([*recipe.models, START])}."
         )
-    if Actor.EXPERT in rule.roles and recipe.expert is None:
+    if rollout.expert is not None:
+        make_expert(rollout.expert, where)
+    if Actor.EXPERT in rule.roles and recipe.expert is None and rollout.expert is None:
         raise ConfigError(
             f"{where}: rollouts.{name}: under the rule '{rule.name}' an expert acts, but the recipe names none in 'expert'."
         )

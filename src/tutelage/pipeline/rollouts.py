@@ -23,12 +23,13 @@ def rollout_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
     section = recipe.rollouts[name]
     tasks = parts.task_set(recipe, section.tasks)
     seed = parts.seed_of(recipe, "rollout", name)
+    expert = section.expert or recipe.expert
     temperature = recipe.student.temperature if section.temperature is None else section.temperature
 
     def act(tell: Tell) -> dict[str, Any]:
         policies = {}
-        if recipe.expert is not None:
-            policies[Actor.EXPERT] = parts.make_expert(recipe.expert)
+        if expert is not None:
+            policies[Actor.EXPERT] = parts.make_expert(expert)
         if section.student is not None:
             policies[Actor.STUDENT] = parts.student(recipe, section.student, run, temperature=temperature, seed=seed)
         store: RecordStore = RecordStore(run.trajectories_path(name), "trajectory")
@@ -51,7 +52,7 @@ def rollout_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
         settings={
             "rollout": {**parts.plain(section), "concurrency": None, "temperature": temperature},
             "env": parts.plain(recipe.env),
-            "expert": parts.plain(recipe.expert) if recipe.expert else None,
+            "expert": parts.plain(expert) if expert else None,
             "student": parts.plain(recipe.student) if section.student else None,
             "start": parts.start_settings(recipe, section.student, run) if section.student else None,
             "limits": asdict(recipe.limits),
