@@ -37,6 +37,7 @@ from tutelage.types import Actor, Task, Trajectory, stable_hash
 
 START = student_path("builtin:household_tiny")
 NUM_EPISODES = 500
+TOKENS = 1_800_000
 PANEL = 204
 MAX_STEPS = 40
 GAMES_PER_SEED = 20_000
@@ -53,9 +54,10 @@ class Arm:
     """Who plays the informed episodes: the text-only ``expert``, or the ``planner`` that knows the state."""
     lost_steps: int = 0
     """An untrained student plays up to so many steps first; only what comes after is trained."""
+    plain_lost_steps: int = 0
+    """The same for the episodes without a plan."""
     share: float = 1.0
     """Episodes with a plan for each without."""
-    tokens: int = 1_800_000
 
 
 ARMS = {
@@ -66,8 +68,8 @@ ARMS = {
     "own_lost": Arm("expert", "expert", lost_steps=10),
     "walk_lost": Arm("shortest", "planner", lost_steps=10),
     "walk_lost_third": Arm("shortest", "planner", lost_steps=10, share=0.5),
-    "walk_lost_long": Arm("shortest", "planner", lost_steps=10, tokens=3_600_000),
-    "plain_long": Arm("expert", "expert", share=0.0, tokens=3_600_000),
+    "plain_lost": Arm("expert", "expert", plain_lost_steps=10, share=0.0),
+    "both_lost": Arm("shortest", "planner", lost_steps=10, plain_lost_steps=10),
 }
 
 
@@ -91,7 +93,9 @@ def collect(tasks: Sequence[Task], player: str, lost_steps: int, seed: int) -> l
 def train(name: str, arm: Arm | None, seed: int, out: Path) -> dict[str, Any]:
     renderer = load_renderer(START)
     tasks = games(seed)
-    plain, _ = build_all_samples(collect(tasks, "expert", 0, seed), STEP_MASKS["expert_steps"], renderer)
+    plain, _ = build_all_samples(
+        collect(tasks, "expert", arm.plain_lost_steps if arm else 0, seed), STEP_MASKS["expert_steps"], renderer
+    )
     informed = []
     if arm is not None and arm.share:
         plan = Plan(arm.source, expert=HouseholdExpert(search="list") if arm.source == "expert" else None)
@@ -104,9 +108,8 @@ def train(name: str, arm: Arm | None, seed: int, out: Path) -> dict[str, Any]:
             if text is not None
         ]
         informed, _ = build_all_samples(episodes, STEP_MASKS["expert_steps"], renderer)
-    tokens = 1_800_000 if arm is None else arm.tokens
     config = SFTConfig(
-        budget=tokens, budget_unit="total_tokens", batch_size=8, learning_rate=2e-3,
+        budget=TOKENS, budget_unit="total_tokens", batch_size=8, learning_rate=2e-3,
         seed=stable_hash(seed, name) % 2**31, num_threads=1,
     )  # fmt: skip
     result = train_sft(START, [*plain, *informed], config, out, augmentation=ObjectRenaming(START))

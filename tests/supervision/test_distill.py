@@ -304,6 +304,9 @@ def test_candidates_come_from_the_students_scores() -> None:
     assert teacher.steps[2] is not None
     assert teacher.steps[2].top_ids is not None
     assert teacher.steps[2].top_ids.tolist() == [[10, 20], [11, 21]]
+    failed = replace(told, steps=(None, None, told.steps[2]))
+    [teacher], ledger = score_steps([episode()], ["70"], scorer, RENDERER, access="candidates", candidates_of=[failed])
+    assert (teacher.failures, ledger.failed) == ({0: "no_candidates", 2: "no_candidates"}, Counter(no_candidates=2))
     with pytest.raises(SupervisionError, match="no candidate ids for its 3 tokens"):
         score_steps([episode()], None, scorer, RENDERER, access="candidates", candidates_of=[student])
 

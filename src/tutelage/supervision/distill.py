@@ -28,6 +28,9 @@ from tutelage.types import Actor, LossComponent, TrainingSample, Trajectory
 NO_TEXT = "no_privileged_text"
 """Why a trajectory was not scored: its context had nothing to tell, e.g. no peer succeeded."""
 
+NO_CANDIDATES = "no_candidates"
+"""Why a step was not scored at the student's top ids: the student's own scores failed."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TrajectoryScores:
@@ -98,6 +101,7 @@ def score_steps(
     ledger = TeacherLedger(num_trajectories=len(trajectories))
     views: list[TeacherView] = []
     failures: list[dict[int, str]] = []
+    candidates = {one.trajectory_id: one for one in candidates_of or ()}
     given = [None] * len(trajectories) if texts is None else texts
     for trajectory, text in zip(trajectories, given, strict=True):
         student_steps = [index for index, step in enumerate(trajectory.steps) if step.actor is Actor.STUDENT]
@@ -108,9 +112,12 @@ def score_steps(
         made, failed = teacher_views(
             trajectory, text, renderer, context_rule, layout, max_context=scorer.max_context, too_long=too_long
         )
-        views += made
+        for view in made:
+            if _lacks_candidates(view, candidates.get(trajectory.trajectory_id)):
+                failed |= {step_index: NO_CANDIDATES for step_index, _, _ in view.step_spans}
+            else:
+                views.append(view)
         failures.append(failed)
-    candidates = {one.trajectory_id: one for one in candidates_of or ()}
     requests = [_request(view, candidates.get(view.trajectory_id)) for view in views]
     answers = scorer.score(requests, access, k=k)
     collected = _collect(views, answers, ledger)
@@ -164,6 +171,11 @@ def _request(view: TeacherView, candidates: TrajectoryScores | None) -> ScoreReq
         positions=np.concatenate(positions),
         candidates=None if candidates is None else _candidates(view, candidates),
     )
+
+
+def _lacks_candidates(view: TeacherView, scores: TrajectoryScores | None) -> bool:
+    """Whether the student's own scores failed for a step of the view."""
+    return scores is not None and any(scores.steps[step_index] is None for step_index, _, _ in view.step_spans)
 
 
 def _candidates(view: TeacherView, scores: TrajectoryScores) -> NDArray[np.int64]:
