@@ -17,7 +17,7 @@ from typing import Annotated, Any, cast
 import typer
 
 import tutelage
-from tutelage.cli import env, play, show, stages, student
+from tutelage.cli import audit, env, play, show, stages, student
 from tutelage.cli import run as run_verbs
 from tutelage.errors import MENDABLE, TutelageError
 
@@ -61,6 +61,7 @@ app.command("evaluate")(stages.evaluate)
 app.command("report")(stages.report)
 app.command("show")(show.show)
 app.command("play")(play.play)
+app.command("audit")(audit.audit)
 app.add_typer(student.app, name="student")
 app.add_typer(env.app, name="env")
 

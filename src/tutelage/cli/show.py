@@ -42,7 +42,7 @@ def show(
     if tokens:
         _show_sample(console, RunDir(run), name, index, id_, as_json)
         return
-    path, directory = _trajectories(run, name)
+    path, directory = trajectories_of(run, name)
     trajectory = _pick(path, "trajectory", index, id_)
     if as_json:
         print(json.dumps(to_json(trajectory)))
@@ -51,7 +51,7 @@ def show(
     _show_trajectory(console, trajectory, mask, verdicts)
 
 
-def _trajectories(run: Path, name: str | None) -> tuple[Path, RunDir | None]:
+def trajectories_of(run: Path, name: str | None) -> tuple[Path, RunDir | None]:
     """The file that is meant, and the run directory it is in."""
     from tutelage.run_dir import RunDir
 
@@ -63,13 +63,13 @@ def _trajectories(run: Path, name: str | None) -> tuple[Path, RunDir | None]:
     recipe = directory.recipe()
     known = [*recipe.rollouts, *recipe.evaluated]
     if name is None:
-        raise ConfigError(f"show: name what to show of {run}, one of: {', '.join(known)}.")
+        raise ConfigError(f"{run}: name a part of the run, one of: {', '.join(known)}.")
     if name in recipe.rollouts:
         path = directory.trajectories_path(name)
     elif name in recipe.evaluated:
         path = directory.evaluation_trajectories_path(name)
     else:
-        raise ConfigError.unknown(f"show {run}", name, known)
+        raise ConfigError.unknown(f"{run}: part", name, known)
     if not path.is_file():
         raise ConfigError(f"{path}: not there yet. Run: tutelage run {directory.recipe_path} --out {run}")
     return path, directory
