@@ -73,7 +73,9 @@ def round_statistics(
     if successes is not None:
         for name, wanted in (("success", True), ("failure", False)):
             part = [one for one, success in zip(figures, successes, strict=True) if success is wanted]
-            means = _means([{key: value for key, value in one.items() if not key.startswith("fallback/")} for one in part])
+            means = _means(
+                [{key: value for key, value in one.items() if not key.startswith("fallback/")} for one in part]
+            )
             result |= {f"{key}/{name}": value for key, value in means.items()}
     return result
 
