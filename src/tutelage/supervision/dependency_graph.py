@@ -9,6 +9,7 @@ Example, keys in brackets: 0 writes [a], 1 reads [a] writes [b], 2 reads [a, b]
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -43,31 +44,44 @@ def build_graph(
         SupervisionError: no step, a step without footprint, footprints of several trajectories.
         ConfigError: an unknown writer rule.
     """
-    if writer not in WRITERS:
-        raise ConfigError.unknown("dependency graph, writer", writer, WRITERS)
-    trajectory_id = _checked(footprints)
-    choose, ignored = WRITERS[writer], frozenset(ignore_keys)
-    written_by: dict[str, list[int]] = {}
-    num_keys: dict[tuple[int, int], int] = {}
-    for target, footprint in enumerate(footprints):
-        for key in footprint.reads:
-            steps = written_by.get(key)
-            if steps is not None:
-                for source in choose(steps):
-                    num_keys[source, target] = num_keys.get((source, target), 0) + 1
-        for key in footprint.writes:
-            if not ignored or (key not in ignored and key.partition(":")[0] not in ignored):
-                written_by.setdefault(key, []).append(target)
+    num_keys = Counter(
+        (source, target)
+        for target, keys in enumerate(key_sources(footprints, writer=writer, ignore_keys=ignore_keys))
+        for sources in keys.values()
+        for source in sources
+    )
     return DependencyGraph(
-        trajectory_id=trajectory_id,
+        trajectory_id=footprints[0].trajectory_id,
         num_steps=len(footprints),
         edges=tuple(sorted((source, target, count) for (source, target), count in num_keys.items())),
         writer_rule=writer,
     )
 
 
-def _checked(footprints: Sequence[Footprint]) -> str:
-    """The id that all footprints name. A missing one is an error, not an empty one."""
+def key_sources(
+    footprints: Sequence[Footprint], *, writer: str = "last", ignore_keys: Iterable[str] = ()
+) -> list[dict[str, list[int]]]:
+    """[N] of each step, the keys it read that earlier steps wrote, and which of those steps count. As `build_graph`.
+
+    Example of above: ``[{}, {"a": [0]}, {"a": [0], "b": [1]}]``
+    """
+    if writer not in WRITERS:
+        raise ConfigError.unknown("dependency graph, writer", writer, WRITERS)
+    _check(footprints)
+    choose, ignored = WRITERS[writer], frozenset(ignore_keys)
+    written_by: dict[str, list[int]] = {}
+    read: list[dict[str, list[int]]] = []
+    for index, footprint in enumerate(footprints):
+        # A copy: under `any` the list itself would go on growing with later writers.
+        read.append({key: choose(steps)[:] for key in footprint.reads if (steps := written_by.get(key)) is not None})
+        for key in footprint.writes:
+            if not ignored or (key not in ignored and key.partition(":")[0] not in ignored):
+                written_by.setdefault(key, []).append(index)
+    return read
+
+
+def _check(footprints: Sequence[Footprint]) -> None:
+    """All of one trajectory, one per step. A missing footprint is an error, not an empty one."""
     if not footprints:
         raise SupervisionError(
             "dependency graph: no footprint, expected one per step. Leave out trajectories without steps."
@@ -84,7 +98,6 @@ def _checked(footprints: Sequence[Footprint]) -> str:
                 f"trajectory {trajectory_id}, step {index}: no footprint, the next is of step {footprint.step_index}; "
                 "expected one per step, in order. Extract them again (footprints_of)."
             )
-    return trajectory_id
 
 
 def adjacency(graph: DependencyGraph, edge_weight: str = "binary") -> Array:
