@@ -6,7 +6,7 @@ Episodes on generated games of both sizes: random play (a verb, then one of its 
 expert, and random play for 0 to 30 steps with the expert after it. Three extractors read each: `text` (the default),
 `exact` (the same table from the engine's facts) and `causal` (the facts that a step needs and turns). Then each step that
 had an effect is left out and the rest acted again: which step is the first that now does nothing, or no longer wins, and
-does the graph say so? About a quarter of a minute on one core.
+does the graph say so? There `needs` (what commands need, from texts) takes part too. About a quarter of a minute on one core.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tutelage.supervision.dependency_graph import build_graph
 from tutelage.supervision.footprints import footprints_of
 from tutelage.supervision.footprints.household import parse_command
 from tutelage.supervision.footprints.household_exact import causal_household_footprints, exact_household_footprints
+from tutelage.supervision.footprints.household_needs import needed_household_footprints
 from tutelage.tasks.household import HouseholdTasks
 from tutelage.types import Actor, Footprint, Split, Task, Trajectory
 
@@ -240,21 +241,22 @@ def report(groups: dict[str, list[tuple[Task, Trajectory]]], command: str) -> st
     exact = {name: Tally() for name in groups}
     causal = {name: Tally() for name in groups}
     all_exact, all_causal = Tally(), Tally()
-    omissions = {name: Omissions() for name in ("text", "exact", "causal")}
+    omissions = {name: Omissions() for name in ("text", "exact", "needs", "causal")}
     seconds: Counter[str] = Counter()
     num_steps = 0
     for name, played in groups.items():
         for task, trajectory in played:
             text = timed(seconds, "text", lambda: footprints_of(trajectory))  # noqa: B023
             facts = timed(seconds, "exact", lambda: exact_household_footprints(trajectory, task))  # noqa: B023
-            needs = timed(seconds, "causal", lambda: causal_household_footprints(trajectory, task))  # noqa: B023
+            causes = timed(seconds, "causal", lambda: causal_household_footprints(trajectory, task))  # noqa: B023
             num_steps += len(trajectory.steps)
             for tally in (exact[name], all_exact):
                 tally.add(trajectory, text, facts)
             for tally in (causal[name], all_causal):
-                tally.add(trajectory, text, needs)
+                tally.add(trajectory, text, causes)
             broken = first_broken(task, trajectory)
-            for kind, footprints in (("text", text), ("exact", facts), ("causal", needs)):
+            by_need = needed_household_footprints(trajectory)
+            for kind, footprints in (("text", text), ("exact", facts), ("needs", by_need), ("causal", causes)):
                 omissions[kind].add(footprints, broken)
     num_episodes = sum(map(len, groups.values()))
     speed = ", ".join(f"{name} {1e6 * taken / num_steps:.0f}" for name, taken in seconds.items())
