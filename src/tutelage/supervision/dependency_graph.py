@@ -9,7 +9,6 @@ Example, keys in brackets: 0 writes [a], 1 reads [a] writes [b], 2 reads [a, b]
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -23,7 +22,7 @@ Array = NDArray[np.float64]
 
 WRITERS: Final[dict[str, Callable[[list[int]], list[int]]]] = {
     "last": lambda steps: steps[-1:],
-    "any": lambda steps: steps,
+    "any": lambda steps: steps[:],
     "first": lambda steps: steps[:1],
 }
 """Writer rule -> which of the earlier steps that wrote a key count as its source, oldest first."""
@@ -44,12 +43,11 @@ def build_graph(
         SupervisionError: no step, a step without footprint, footprints of several trajectories.
         ConfigError: an unknown writer rule.
     """
-    num_keys = Counter(
-        (source, target)
-        for target, keys in enumerate(key_sources(footprints, writer=writer, ignore_keys=ignore_keys))
-        for sources in keys.values()
-        for source in sources
-    )
+    num_keys: dict[tuple[int, int], int] = {}
+    for target, keys in enumerate(key_sources(footprints, writer=writer, ignore_keys=ignore_keys)):
+        for sources in keys.values():
+            for source in sources:
+                num_keys[source, target] = num_keys.get((source, target), 0) + 1
     return DependencyGraph(
         trajectory_id=footprints[0].trajectory_id,
         num_steps=len(footprints),
@@ -72,8 +70,7 @@ def key_sources(
     written_by: dict[str, list[int]] = {}
     read: list[dict[str, list[int]]] = []
     for index, footprint in enumerate(footprints):
-        # A copy: under `any` the list itself would go on growing with later writers.
-        read.append({key: choose(steps)[:] for key in footprint.reads if (steps := written_by.get(key)) is not None})
+        read.append({key: choose(written_by[key]) for key in footprint.reads if key in written_by})
         for key in footprint.writes:
             if not ignored or (key not in ignored and key.partition(":")[0] not in ignored):
                 written_by.setdefault(key, []).append(index)
