@@ -121,13 +121,10 @@ def audit(
 
 def _read(run: Path, name: str | None, count: int | None) -> tuple[Path, list[Trajectory], dict[str, Any]]:
     """The file that is meant, what counts in it, and the task options of its run."""
-    from tutelage.cli.show import trajectories_of
-    from tutelage.errors import StoreError
+    from tutelage.cli.stored import trajectories_of
     from tutelage.rollout.summary import latest_attempts
     from tutelage.store import RecordStore
 
-    if run.suffix == ".jsonl" and not run.is_file():
-        raise StoreError(f"{run}: no such file. Give the trajectories of a rollout, or a run directory and a name.")
     path, directory = trajectories_of(run, name)
     options: dict[str, Any] = {}
     if directory is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tutelage.cli.stored import IdOption, IndexOption, RunArgument, pick, trajectories_of
 from tutelage.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ COLOURS = {"student": "cyan", "expert": "green"}
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="Run directory, a folder in it, or a trajectories.jsonl.")],
+    run: RunArgument,
     name: Annotated[
         str | None, typer.Argument(help="A rollout, an arm of the evaluation, or with --tokens a model.")
     ] = None,
-    index: Annotated[int, typer.Option("--index", min=0, help="Position in the file.")] = 0,
-    id_: Annotated[str | None, typer.Option("--id", help="Trajectory id, or the beginning of one.")] = None,
+    index: IndexOption = 0,
+    id_: IdOption = None,
     mask: Annotated[str, typer.Option("--mask", help="Whose steps are marked as trained.")] = "expert_steps",
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Show a training sample of a model, token by token.")
@@ -43,53 +43,12 @@ def show(
         _show_sample(console, RunDir(run), name, index, id_, as_json)
         return
     path, directory = trajectories_of(run, name)
-    trajectory = _pick(path, "trajectory", index, id_)
+    trajectory = pick(path, "trajectory", index, id_)
     if as_json:
         print(json.dumps(to_json(trajectory)))
         return
     verdicts = _verdicts(directory, name, trajectory.trajectory_id)
     _show_trajectory(console, trajectory, mask, verdicts)
-
-
-def trajectories_of(run: Path, name: str | None) -> tuple[Path, RunDir | None]:
-    """The file that is meant, and the run directory it is in."""
-    from tutelage.run_dir import RunDir
-
-    if run.is_file():
-        return run, None
-    if name is None and (run / "trajectories.jsonl").is_file():
-        return run / "trajectories.jsonl", None
-    directory = RunDir(run)
-    recipe = directory.recipe()
-    known = [*recipe.rollouts, *recipe.evaluated]
-    if name is None:
-        raise ConfigError(f"{run}: name a part of the run, one of: {', '.join(known)}.")
-    if name in recipe.rollouts:
-        path = directory.trajectories_path(name)
-    elif name in recipe.evaluated:
-        path = directory.evaluation_trajectories_path(name)
-    else:
-        raise ConfigError.unknown(f"{run}: part", name, known)
-    if not path.is_file():
-        raise ConfigError(f"{path}: not there yet. Run: tutelage run {directory.recipe_path} --out {run}")
-    return path, directory
-
-
-def _pick(path: Path, kind: str, index: int, wanted: str | None) -> Any:
-    from tutelage.store import RecordStore
-
-    store: RecordStore = RecordStore(path, kind)
-    ids = list(store.ids)
-    if wanted is not None:
-        found = [one for one in ids if one == wanted] or [one for one in ids if one.startswith(wanted)]
-        if len(found) != 1:
-            raise ConfigError(
-                f"{path}: {len(found)} ids begin with '{wanted}', expected one. The first ids here: {', '.join(ids[:3])}."
-            )
-        return store[found[0]]
-    if index >= len(ids):
-        raise ConfigError(f"{path}: holds {len(ids)} records, there is no --index {index}.")
-    return store[ids[index]]
 
 
 def _verdicts(run: RunDir | None, name: str | None, trajectory_id: str) -> list[str]:
@@ -145,7 +104,7 @@ def _show_sample(
     recipe = run.recipe()
     if name not in recipe.models:
         raise ConfigError.unknown(f"show --tokens {run.root}", name or "(no model named)", recipe.models)
-    sample = _pick(run.samples_path(name), "training_sample", index, wanted)
+    sample = pick(run.samples_path(name), "training_sample", index, wanted)
     if as_json:
         print(json.dumps(to_json(sample)))
         return
