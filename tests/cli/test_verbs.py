@@ -153,7 +153,7 @@ def test_show_a_sample_token_by_token(finished: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "RUN"], "name what to show"),
+        (["show", "RUN"], "name a part of the run"),
         (["show", "RUN", "correctons"], "Did you mean 'corrections'?"),
         (["show", "RUN", "corrections", "--index", "99"], "there is no --index 99"),
         (["show", "RUN", "corrections", "--id", "xx"], "0 ids begin with 'xx'"),
