@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from tutelage.errors import ConfigError
 from tutelage.supervision.advantages import Statistics, Std
-from tutelage.training.config import Normaliser, RowLayout, check_choice
+from tutelage.training.config import CHOICES, Normaliser, RowLayout, check_choice
 
 RLPrecision = Literal["float32", "bfloat16"]
 ReferenceLoss = Literal["k3", "k3_corrected"]
@@ -100,8 +100,8 @@ class RLConfig:
     def __post_init__(self) -> None:
         for name in ("normaliser", "row_layout"):
             check_choice(name, getattr(self, name))
-        check_choice("normaliser", self.distill_normaliser)
         choices = {
+            "distill_normaliser": CHOICES["normaliser"],
             "std": get_args(Std),
             "statistics": get_args(Statistics),
             "precision": get_args(RLPrecision),
