@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +21,7 @@ from tutelage.tasks.household import HouseholdTasks
 from tutelage.testing import make_trajectory
 from tutelage.types import Action, Effect, Footprint, Observation, ParseOutcome, Split, Trajectory
 
+TRANSCRIPTS = Path(__file__).parents[2] / "fixtures" / "household" / "transcripts.jsonl.gz"
 NOTHING = "Nothing happens."
 INTRO = (
     "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly around you, you see a "
@@ -297,6 +302,19 @@ def test_experts_and_students_are_treated_alike() -> None:
         env="alfworld",
     )
     assert footprints_of(expert) == household_footprints(trajectory)
+
+
+def test_recorded_play_of_the_original_game() -> None:
+    """Every effective command is confirmed, and no other."""
+    effects: Counter[Effect] = Counter()
+    with gzip.open(TRANSCRIPTS, "rt", encoding="utf-8") as lines:
+        for episode in map(json.loads, lines):
+            commands, replies = zip(*((step[0], step[1]) for step in episode["steps"]), strict=True)
+            trajectory = make_trajectory("s" * len(commands), commands, [episode["intro"], *replies], env="alfworld")
+            for footprint, reply in zip(footprints_of(trajectory), replies, strict=True):
+                effects[footprint.effect] += 1
+                assert (footprint.effect is Effect.NO_EFFECT) == (reply == NOTHING)
+    assert effects.keys() == {Effect.CHANGED, Effect.READ_ONLY, Effect.NO_EFFECT}
 
 
 # Any text

@@ -112,7 +112,7 @@ def causal_household_footprints(trajectory: Trajectory, task: Task) -> tuple[Foo
             if verb == "move":
                 released = name
             if verb == "go":
-                # Nobody goes to where he stands. Only the last way matters: without it, he would stand where it began.
+                # Going to where one stands does nothing. Without the last way, the agent would stand where that began.
                 reads += [f"location:{name}"] if name in left else []
                 left = act.here
         footprints.append(_footprint(trajectory, index, act, reads, writes))
