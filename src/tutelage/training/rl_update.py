@@ -79,7 +79,7 @@ class Updater:
             loss, figures = self._losses(part, batch)
             if not bool(torch.isfinite(loss)):
                 raise TrainingError(
-                    f"the loss is {float(loss)}, expected a finite number. Lower the learning rate "
+                    f"the loss is {loss.item()}, expected a finite number. Lower the learning rate "
                     f"({self.config.learning_rate:.3g} now); the weights are still those before this update."
                 )
             loss.backward()  # type: ignore[no-untyped-call]  # torch's own
