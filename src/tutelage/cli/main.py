@@ -17,7 +17,7 @@ from typing import Annotated, Any, cast
 import typer
 
 import tutelage
-from tutelage.cli import audit, env, play, show, stages, student
+from tutelage.cli import audit, env, graph, play, show, stages, student
 from tutelage.cli import run as run_verbs
 from tutelage.errors import MENDABLE, TutelageError
 
@@ -60,6 +60,7 @@ app.command("train")(stages.train)
 app.command("evaluate")(stages.evaluate)
 app.command("report")(stages.report)
 app.command("show")(show.show)
+app.command("graph")(graph.graph)
 app.command("play")(play.play)
 app.command("audit")(audit.audit)
 app.add_typer(student.app, name="student")

@@ -33,7 +33,7 @@ def interval_chart(groups: Mapping[str, Sequence[IntervalPoint]], *, width: int 
     left, right, row, gap, top = 170, 50, 20, 12, 24
     span = width - left - right
     height = top + sum((1 + len(points)) * row + gap for points in groups.values()) + 8
-    parts = [_open(width, height)]
+    parts = [open_svg(width, height)]
     for percent in (0, 25, 50, 75, 100):
         x = left + span * percent / 100
         parts.append(f'<line x1="{x}" x2="{x}" y1="{top - 6}" y2="{height - 8}" class="grid"/>')
@@ -86,7 +86,7 @@ def line_chart(
         share = (x - x_low) / (x_high - x_low) if x_high > x_low else 0.5
         return f"{left + (width - left - right) * share:.1f},{top + (height - top - bottom) * (1 - y / y_high):.1f}"
 
-    parts = [_open(width, height)]
+    parts = [open_svg(width, height)]
     for part in range(5):
         value = y_high * part / 4
         y = top + (height - top - bottom) * (1 - part / 4)
@@ -125,7 +125,7 @@ def bar_chart(bars: Mapping[str, Mapping[str, float]], *, y_label: str, width: i
     names = list(next(iter(bars.values()), {}))
     y_high = _round_up(max((value for group in bars.values() for value in group.values()), default=0.0))
     slot = (width - left - right) / max(1, len(bars))
-    parts = [_open(width, height)]
+    parts = [open_svg(width, height)]
     for part in range(5):
         y = top + (height - top - bottom) * (1 - part / 4)
         parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y}" y2="{y}" class="grid"/>')
@@ -151,7 +151,8 @@ def bar_chart(bars: Mapping[str, Mapping[str, float]], *, y_label: str, width: i
     return "".join([*parts, "</svg>"])
 
 
-def _open(width: int, height: float) -> str:
+def open_svg(width: int, height: float) -> str:
+    """The opening tag of a chart."""
     return f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" role="img" xmlns="http://www.w3.org/2000/svg">'
 
 

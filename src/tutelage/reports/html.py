@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,13 @@ def write_report(run_dir: str | Path) -> Path:
 def render_report(run: RunFiles) -> str:
     """The page as text."""
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("tutelage.reports"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    template = environment.from_string(
-        files("tutelage.reports").joinpath("templates/report.html.j2").read_text("utf-8")
-    )
+    template = environment.get_template("report.html.j2")
     return template.render(
         title=(run.recipe.get("report") or {}).get("title") or run.recipe.get("name", "tutelage run"),
         subtitle=run.recipe.get("description") or "",
