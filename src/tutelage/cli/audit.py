@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,6 +13,8 @@ from tutelage.errors import ConfigError
 
 if TYPE_CHECKING:
     from tutelage.analysis.credit_audit import AuditResult
+    from tutelage.cli.display import Display
+    from tutelage.supervision.replay_impact import Intervention
     from tutelage.types import StepAptitude, Task, Trajectory
 
 
@@ -55,54 +58,42 @@ def audit(
     """Replay stored episodes without each of their steps; rank what matters; compare with every credit signal."""
     from tutelage.analysis.credit import score_cases
     from tutelage.analysis.credit_audit import run_audit
-    from tutelage.analysis.credit_signals import DEFAULT_SIGNALS, SIGNALS, check_signals
     from tutelage.analysis.credit_tables import make_tables, plain_table
     from tutelage.cli.display import Display
-    from tutelage.pipeline.run import Event
     from tutelage.reports.audit import Audit, count_line, write_audit
-    from tutelage.supervision.replay_impact import INTERVENTIONS
 
-    if intervention not in INTERVENTIONS:
-        raise ConfigError.unknown("audit: --intervention", intervention, INTERVENTIONS)
+    how = _intervention(intervention)
     if closed_loop and model is None:
         raise ConfigError(
             "audit: --closed-loop needs --model, the student that goes on. Give the folder of its weights."
         )
-    names = check_signals(SIGNALS if signals == "all" else signals.split(",") if signals else DEFAULT_SIGNALS)
+    names = _signals(signals)
     path, trajectories, options = _read(run, name, count)
+    root = _games(options)
     limit = max_steps or options.pop("max_steps", None) or _longest_cut(trajectories)
-    options |= {"accept_put": True} if accept_put else {}
-    tasks = _tasks(trajectories, games or _games(options), {**options, "max_steps": limit} if limit else options)
+    options |= ({"accept_put": True} if accept_put else {}) | ({"max_steps": limit} if limit else {})
+    tasks = _tasks(trajectories, games or root, options)
     with Display(quiet=as_json) as display:
-
-        def tell(stage: str) -> Any:
-            display(Event(stage=stage, state="started"))
-            return lambda done, total: display(
-                Event(stage=stage, state="progress", done=done, total=total, text="trajectories")
-            )
-
         result = run_audit(
             trajectories,
             tasks,
             signals=names,
             aptitudes=_aptitudes(divergence),
-            intervention="noop" if intervention == "noop" else "omit",
+            intervention=how,
             seed=seed,
             workers=workers,
-            on_progress=tell("replay"),
+            on_progress=_teller(display, "replay"),
         )
         if closed_loop:
-            assert model is not None
-            result = _with_closed_loop(
-                result, trajectories, tasks, closed_loop, model, temperature, seed, out, tell("closed loop")
-            )
+            student = _Student(str(model), temperature, seed)
+            tell = _teller(display, "closed loop")
+            result = _with_closed_loop(result, trajectories, tasks, closed_loop, student, out, tell)
     scores = score_cases(result.cases, seed=seed)
     if not scores.cases:
-        left = {**result.rejected, **scores.left_out}
+        left = ", ".join(f"{number} {reason}" for reason, number in {**result.rejected, **scores.left_out}.items())
         raise ConfigError(
-            f"{path}: nothing to compare; of {len(trajectories)} trajectories "
-            f"{', '.join(f'{number} {reason}' for reason, number in left.items())}.\n"
-            "  Rejected ones were played on other games or under other settings: look at --games, --max-steps and --accept-put."
+            f"{path}: nothing to compare; of {len(trajectories)} trajectories: {left}.\n"
+            "  Rejected ones were played on other games or under other settings: look at --games, --max-steps, --accept-put."
         )
     found = Audit(
         title=f"Replay audit of {path}",
@@ -110,13 +101,39 @@ def audit(
         result=result,
         scores=scores,
         tables=make_tables(scores, split_seed=split_half),
-        settings={"intervention": intervention, "seed": seed, "split_half": split_half, "max_steps": limit},
+        settings={"intervention": how, "seed": seed, "split_half": split_half, "max_steps": limit},
     )
     write_audit(out, found)
     if as_json:
         print((out / "audit.json").read_text(encoding="utf-8"), end="")
-        return
-    print(f"{plain_table(found.tables)}\n\n{count_line(found)}\n-> {out}")
+    else:
+        print(f"{plain_table(found.tables)}\n\n{count_line(found)}\n-> {out}")
+
+
+def _intervention(name: str) -> Intervention:
+    from tutelage.supervision.replay_impact import INTERVENTIONS
+
+    for one in INTERVENTIONS:
+        if one == name:
+            return one
+    raise ConfigError.unknown("audit: --intervention", name, INTERVENTIONS)
+
+
+def _signals(names: str | None) -> tuple[str, ...]:
+    from tutelage.analysis.credit_signals import DEFAULT_SIGNALS, SIGNALS, check_signals
+
+    if names is None:
+        return check_signals(DEFAULT_SIGNALS)
+    return check_signals(SIGNALS if names == "all" else [one.strip() for one in names.split(",") if one.strip()])
+
+
+def _teller(display: Display, stage: str) -> Callable[[int, int], None]:
+    from tutelage.pipeline.run import Event
+
+    display(Event(stage=stage, state="started"))
+    return lambda done, total: display(
+        Event(stage=stage, state="progress", done=done, total=total, text="trajectories")
+    )
 
 
 def _read(run: Path, name: str | None, count: int | None) -> tuple[Path, list[Trajectory], dict[str, Any]]:
@@ -144,7 +161,7 @@ def _read(run: Path, name: str | None, count: int | None) -> tuple[Path, list[Tr
 
 
 def _games(options: dict[str, Any]) -> Path | None:
-    """Where a run took its games from, if not out of the generator."""
+    """Where a run took its games from, if not out of the generator. Takes out of the options what an id says."""
     root = options.pop("root", None)
     options.pop("source", None)
     options.pop("size", None)
@@ -181,34 +198,37 @@ def _aptitudes(path: Path | None) -> dict[str, StepAptitude]:
     return found
 
 
+class _Student(NamedTuple):
+    """Who goes on in the closed loop."""
+
+    model: str
+    temperature: float
+    seed: int
+
+
 def _with_closed_loop(
     result: AuditResult,
     trajectories: list[Trajectory],
     tasks: dict[str, Task],
     number: int,
-    model: str,
-    temperature: float,
-    seed: int,
+    student: _Student,
     out: Path,
-    on_progress: Any,
+    on_progress: Callable[[int, int], None],
 ) -> AuditResult:
-    """The cases with the closed-loop impact on some of them, drawn by the seed."""
+    """The cases with the closed-loop impact on `number` of them, drawn by the seed."""
     from tutelage.analysis.closed_loop import closed_loop_impact
     from tutelage.envs.household.env import DEFAULT_MAX_STEPS
     from tutelage.policies.local import LocalPolicy
     from tutelage.students import student_path
     from tutelage.types import stable_hash
 
-    counting = sorted(
-        (case.trajectory_id for case in result.cases if case.left_out is None), key=lambda one: stable_hash(seed, one)
-    )
-    chosen = set(counting[:number])
-    limits = {task.settings.get("max_steps", DEFAULT_MAX_STEPS) for task in tasks.values()}
+    counting = [case.trajectory_id for case in result.cases if case.left_out is None]
+    chosen = set(sorted(counting, key=lambda one: stable_hash(student.seed, one))[:number])
     loops = closed_loop_impact(
         [one for one in trajectories if one.trajectory_id in chosen],
         tasks,
-        LocalPolicy(student_path(model), temperature=temperature, seed=seed),
-        max_steps=max(limits),
+        LocalPolicy(student_path(student.model), temperature=student.temperature, seed=student.seed),
+        max_steps=max(task.settings.get("max_steps", DEFAULT_MAX_STEPS) for task in tasks.values()),
         path=out / "continuations.jsonl",
         on_progress=on_progress,
     )

@@ -26,7 +26,7 @@ from tutelage.types import Action, StopReason, Task, Trajectory
 
 Intervention = Literal["omit", "noop"]
 
-INTERVENTIONS: Final = ("omit", "noop")
+INTERVENTIONS: Final[tuple[Intervention, ...]] = ("omit", "noop")
 """Leave the step out (one step less is spent), or put an idle command in its place."""
 
 INVALID_WEIGHT: Final = 0.5
