@@ -20,11 +20,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from arms import SETTINGS
 
-from tutelage.evaluation.compare import mcnemar_exact
+from tutelage.evaluation.compare import crossed_bootstrap, mcnemar_exact
 
 RESULTS = Path(__file__).parent / "results"
 PLAYS = ("greedy", "sampled")
-NUM_RESAMPLES = 4000
 
 LABELS = {
     "imitation": "imitation, N",
@@ -86,15 +85,10 @@ def outcomes(by_seed: dict[int, dict[str, Any]], play: str, seeds: Sequence[int]
     return np.array([[int(mark) for mark in by_seed[seed][play]["outcomes"]] for seed in seeds])
 
 
-def crossed_bootstrap(values: np.ndarray[Any, Any]) -> tuple[float, float, float]:
-    """Mean of [S, G] with the 2.5 and 97.5 percentiles over resampled seeds and games."""
-    rng = np.random.default_rng(0)
-    num_seeds, num_games = values.shape
-    seeds = rng.multinomial(num_seeds, np.full(num_seeds, 1 / num_seeds), size=NUM_RESAMPLES)
-    games = rng.multinomial(num_games, np.full(num_games, 1 / num_games), size=NUM_RESAMPLES)
-    means = np.einsum("rs,sg,rg->r", seeds, values, games) / (num_seeds * num_games)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(values.mean()), float(low), float(high)
+def percent(values: np.ndarray[Any, Any]) -> tuple[float, float, float]:
+    """Mean of [S, G] and the ends of its interval, in percent."""
+    found = crossed_bootstrap(values)
+    return 100 * found.estimate, 100 * found.low, 100 * found.high
 
 
 def arm_table(arms: dict[str, dict[int, dict[str, Any]]]) -> list[str]:
@@ -107,8 +101,8 @@ def arm_table(arms: dict[str, dict[int, dict[str, Any]]]) -> list[str]:
         seeds = sorted(by_seed)
         cells = [f"{mean(by_seed, key):.0f}" for key in ("trajectories", "expert_steps", "tokens_with_loss_in_data")]
         for play in PLAYS:
-            estimate, low, high = crossed_bootstrap(outcomes(by_seed, play, seeds))
-            cells.append(f"{100 * estimate:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+            estimate, low, high = percent(outcomes(by_seed, play, seeds))
+            cells.append(f"{estimate:.1f} [{low:.1f}, {high:.1f}]")
         for key in ("no_effect_share", "loop_share"):
             cells.append(" / ".join(f"{100 * np.mean([by_seed[s][play][key] for s in seeds]):.1f}" for play in PLAYS))
         lines.append(f"| {LABELS[arm]} | {len(seeds)} | " + " | ".join(cells) + " |")
@@ -125,11 +119,11 @@ def contrast(arms: dict[str, dict[int, dict[str, Any]]], a: str, b: str, play: s
         return None
     left, right = outcomes(arms[a], play, seeds), outcomes(arms[b], play, seeds)
     difference = left - right
-    estimate, low, high = crossed_bootstrap(difference)
+    estimate, low, high = percent(difference)
     return {
-        "difference": 100 * estimate,
-        "low": 100 * low,
-        "high": 100 * high,
+        "difference": estimate,
+        "low": low,
+        "high": high,
         "relative": 100 * (left.mean() / right.mean() - 1) if right.mean() else float("nan"),
         "p": mcnemar_exact(int((difference < 0).sum()), int((difference > 0).sum())),
         "seeds_ahead": int((difference.mean(axis=1) > 0).sum()),
@@ -201,8 +195,8 @@ def real_games_section() -> list[str]:
             if play not in by_seed[seeds[0]]:
                 cells.append("")
                 continue
-            estimate, low, high = crossed_bootstrap(outcomes(by_seed, play, seeds))
-            cells.append(f"{100 * estimate:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+            estimate, low, high = percent(outcomes(by_seed, play, seeds))
+            cells.append(f"{estimate:.1f} [{low:.1f}, {high:.1f}]")
         label = LABELS.get(arm, arm)
         lines.append(f"| {label} | {len(seeds)} | {by_seed[seeds[0]]['greedy']['total']} | {cells[0]} | {cells[1]} |")
     return [*lines, "", *contrast_table(arms), ""]
@@ -216,7 +210,7 @@ def draw_main(arms: dict[str, dict[int, dict[str, Any]]]) -> None:
         for place, arm in enumerate(reversed(shown)):
             seeds = sorted(arms[arm])
             won = outcomes(arms[arm], play, seeds)
-            estimate, low, high = (100 * value for value in crossed_bootstrap(won))
+            estimate, low, high = percent(won)
             colour = "#2f8f5b" if "correct" in arm else "#2f6db0"
             axis.plot([low, high], [place, place], color=colour, linewidth=3, alpha=0.35, solid_capstyle="round")
             axis.scatter(100 * won.mean(axis=1), [place] * len(seeds), color=colour, s=9, alpha=0.6)

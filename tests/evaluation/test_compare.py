@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, bootstrap
 
 from tutelage.errors import ConfigError
-from tutelage.evaluation.compare import compare_outcomes, mcnemar_exact, paired_bootstrap
+from tutelage.evaluation.compare import compare_outcomes, crossed_bootstrap, holm, mcnemar_exact, paired_bootstrap
 
 
 def test_t24_fifteen_against_five():
@@ -27,6 +27,30 @@ def test_paired_bootstrap_agrees_with_scipy():
     assert got.estimate == pytest.approx((b - a).mean())
     assert got.low == pytest.approx(reference.confidence_interval.low, abs=0.006)
     assert got.high == pytest.approx(reference.confidence_interval.high, abs=0.006)
+
+
+def test_crossed_bootstrap_of_one_seed_is_the_bootstrap_over_tasks():
+    values = (np.random.default_rng(5).random(200) < 0.4).astype(float)
+    crossed = crossed_bootstrap(values[None], num_resamples=20_000)
+    plain = paired_bootstrap(np.zeros(200), values, num_resamples=20_000)
+    assert crossed.estimate == plain.estimate
+    assert crossed.low == pytest.approx(plain.low, abs=0.006)
+    assert crossed.high == pytest.approx(plain.high, abs=0.006)
+
+
+def test_crossed_bootstrap_knows_that_seeds_differ():
+    """Four seeds of which two win everything and two nothing: tasks alone would leave no doubt."""
+    values = np.repeat([[1.0], [1.0], [0.0], [0.0]], 50, axis=1)
+    got = crossed_bootstrap(values)
+    assert (got.estimate, got.low, got.high) == (0.5, 0.0, 1.0)
+    with pytest.raises(ValueError, match="expected seeds x tasks"):
+        crossed_bootstrap(values[0])
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 def test_same_seed_same_interval():

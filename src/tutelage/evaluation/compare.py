@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage.errors import ConfigError
 from tutelage.evaluation.metrics import Interval
@@ -60,6 +61,40 @@ def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, num_resamples: i
     means = draws @ values / len(differences)
     low, high = np.percentile(means, [2.5, 97.5])
     return Interval(estimate=float(differences.mean()), low=float(low), high=float(high))
+
+
+def crossed_bootstrap(values: ArrayLike, *, num_resamples: int = 4000, seed: int = 0) -> Interval:
+    """Mean of [S, N] values (seeds x tasks) with the percentile interval over resampled seeds and tasks, both at once.
+
+    Every seed is measured on the same tasks, so seeds and tasks are crossed (Owen 2007). Values are outcomes, or
+    differences of the outcomes of two arms.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"crossed_bootstrap: shape {table.shape}; expected seeds x tasks, at least one of each")
+    num_seeds, num_tasks = table.shape
+    rng = np.random.default_rng(seed)
+    seeds = rng.multinomial(num_seeds, np.full(num_seeds, 1 / num_seeds), size=num_resamples)
+    tasks = rng.multinomial(num_tasks, np.full(num_tasks, 1 / num_tasks), size=num_resamples)
+    means = np.einsum("rs,sn,rn->r", seeds, table, tasks) / table.size
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Interval(estimate=float(table.mean()), low=float(low), high=float(high))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for being several (Holm 1979), in the order given.
+
+    The k-th smallest of n is multiplied by n - k + 1, and none may be smaller than the one before it.
+
+    Example: 0.01, 0.04, 0.03 give 0.03, 0.06, 0.06.
+    """
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, p_values[index] * (len(p_values) - rank)))
+        corrected[index] = largest
+    return corrected
 
 
 def compare_outcomes(
