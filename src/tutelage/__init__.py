@@ -34,6 +34,10 @@ _PLACES = {
     "build_all_samples": "supervision.samples",
     "SFTConfig": "training.config",
     "train_sft": "training.sft",
+    "footprints_of": "supervision.footprints",
+    "weigh_steps": "supervision.step_credit",
+    "RLConfig": "training.rl_config",
+    "train_rl": "training.rl",
     "evaluate": "evaluation.run",
     "compare": "evaluation.run",
     "write_report": "reports.html",
@@ -49,6 +53,7 @@ _PLACES = {
 __all__ = [
     "Actor",
     "LocalPolicy",
+    "RLConfig",
     "Recipe",
     "RecordStore",
     "Run",
@@ -61,6 +66,7 @@ __all__ = [
     "build_all_samples",
     "compare",
     "evaluate",
+    "footprints_of",
     "load_recipe",
     "load_tasks",
     "make_env",
@@ -72,7 +78,9 @@ __all__ = [
     "run_episode",
     "run_rollouts",
     "select",
+    "train_rl",
     "train_sft",
+    "weigh_steps",
     "write_report",
 ]
 
@@ -106,9 +114,13 @@ if TYPE_CHECKING:
     from tutelage.selection.filters import make_filter
     from tutelage.selection.ledger import select
     from tutelage.store import RecordStore
+    from tutelage.supervision.footprints import footprints_of
     from tutelage.supervision.samples import build_all_samples
+    from tutelage.supervision.step_credit import weigh_steps
     from tutelage.supervision.step_masks import STEP_MASKS
     from tutelage.tasks.registry import load_tasks
     from tutelage.training.config import SFTConfig
+    from tutelage.training.rl import train_rl
+    from tutelage.training.rl_config import RLConfig
     from tutelage.training.sft import train_sft
     from tutelage.types import Actor, Task, TrainingSample, Trajectory
