@@ -10,7 +10,7 @@ from typing import Any
 from tutelage.evaluation.metrics import SuccessRow
 from tutelage.evaluation.run import EvaluationResult
 from tutelage.recipe import Recipe
-from tutelage.run_dir import RunDir, read_json
+from tutelage.run_dir import RunDir, StageRecord, read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,10 @@ class Arm:
     """Expert steps in those trajectories, each trajectory counted once."""
     trained_tokens: int | None
     """Tokens that gradients came from, over all updates of the whole line."""
+    own_episodes: int | None = None
+    """Scored episodes of its own that the line learnt from by reinforcement. None: there was no reinforcement."""
+    teacher_tokens: int | None = None
+    """Tokens that a teacher scored in them. None: as above."""
 
     @property
     def overall(self) -> SuccessRow:
@@ -53,6 +57,8 @@ def arms(run: RunDir, recipe: Recipe) -> list[Arm]:
                 trajectories=_data(run, line, "trajectories"),
                 expert_steps=_data(run, line, "expert_steps"),
                 trained_tokens=sum(one.summary.get("trained_tokens", 0) for one in trained) if trained else None,
+                own_episodes=_of_reinforcement(trained, "num_episodes"),
+                teacher_tokens=_of_reinforcement(trained, "teacher_tokens"),
             )
         )
     return found
@@ -80,6 +86,12 @@ def _data(run: RunDir, line: Sequence[str], field: str) -> int | None:
     return sum(largest.values())
 
 
+def _of_reinforcement(trained: Sequence[StageRecord], figure: str) -> int | None:
+    """The sum over the trainings of a line that were reinforcement; only these have the figure."""
+    found = [record.summary[figure] for record in trained if figure in record.summary]
+    return sum(found) if found else None
+
+
 def plain_table(columns: Sequence[Arm]) -> str:
     """The arms side by side as plain text; success as ``57 % [45, 68]`` with Wilson's 95 % interval."""
     if not columns:
@@ -96,7 +108,11 @@ def plain_table(columns: Sequence[Arm]) -> str:
     lines.append(["episodes with a loop"] + [_percent(arm.overall.loop_share) for arm in columns])
     lines.append(["trajectories learnt from"] + [_count(arm.trajectories) for arm in columns])
     lines.append(["expert steps used"] + [_count(arm.expert_steps) for arm in columns])
+    if any(arm.own_episodes is not None for arm in columns):
+        lines.append(["own episodes learnt from"] + [_count(arm.own_episodes) for arm in columns])
     lines.append(["trained tokens"] + [_count(arm.trained_tokens) for arm in columns])
+    if any(arm.teacher_tokens for arm in columns):
+        lines.append(["tokens read by a teacher"] + [_count(arm.teacher_tokens) for arm in columns])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = [
         "  ".join(

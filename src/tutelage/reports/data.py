@@ -31,7 +31,12 @@ class RunFiles:
     """Of the selection of each rollout."""
     sample_ledgers: dict[str, dict[str, Any]]
     metrics: dict[str, list[dict[str, Any]]]
-    """Training metrics of each model, one mapping per update."""
+    """Training metrics of each model, one mapping per update; per round, with the figures under `values`, of those that
+    learn by reinforcement."""
+    reinforced: tuple[str, ...]
+    """Models of the recipe that learn by reinforcement, in its order."""
+    training: dict[str, dict[str, Any]]
+    """Result of each finished training."""
 
     def stage(self, stage_id: str) -> dict[str, Any]:
         """The summary of one stage, e.g. ``train:corrected``; empty if it was not done."""
@@ -60,7 +65,8 @@ def read_run(root: Path) -> RunFiles:
         )
     recipe_text = recipe_path.read_text(encoding="utf-8")
     recipe = yaml.safe_load(recipe_text)
-    models = list(recipe.get("models") or {})
+    sections = recipe.get("models") or {}
+    models = list(sections)
     arms = (recipe.get("evaluate") or {}).get("models") or models
     return RunFiles(
         root=root,
@@ -81,6 +87,10 @@ def read_run(root: Path) -> RunFiles:
             name: data for name in models if (data := _read_json(root / "samples" / f"{name}.ledger.json"))
         },
         metrics={name: rows for name in models if (rows := _read_json_lines(root / "models" / name / "metrics.jsonl"))},
+        reinforced=tuple(name for name in models if (sections[name] or {}).get("rl")),
+        training={
+            name: data["result"] for name in models if (data := _read_json(root / "models" / name / "training.json"))
+        },
     )
 
 

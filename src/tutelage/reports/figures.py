@@ -28,6 +28,12 @@ def colour(index: int) -> str:
     return f"var(--series-{index % NUM_COLOURS + 1})"
 
 
+def stroke(index: int) -> str:
+    """Attributes of the line of a series; dashed once the colours are used up."""
+    dashes = ("", "7 3", "2 3")[index // NUM_COLOURS % 3]
+    return f'stroke="{colour(index)}"' + f' stroke-dasharray="{dashes}"' * bool(dashes)
+
+
 def interval_chart(groups: Mapping[str, Sequence[IntervalPoint]], *, width: int = 760) -> str:
     """Dots with intervals on a 0 to 100 % axis: per group a heading and one row per point."""
     left, right, row, gap, top = 170, 50, 20, 12, 24
@@ -69,9 +75,13 @@ def line_chart(
     bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
     width: int = 760,
     height: int = 260,
+    legend: bool = True,
 ) -> str:
-    """Lines over a common axis from 0, with optional bands of (x, low, high). Not finite points are left out."""
-    left, right, top, bottom = 52, 150, 12, 36
+    """Lines over a common axis that contains 0, with optional bands of (x, low, high). Not finite points are left out.
+
+    legend: False where several charts of the same series share one.
+    """
+    left, right, top, bottom = 52, max(150, 44 + 7 * max(map(len, series), default=0)) if legend else 14, 12, 36
     kept = {
         name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in series.items()
     }
@@ -79,25 +89,25 @@ def line_chart(
     edges += [(x, y) for points in (bands or {}).values() for x, low, high in points for y in (low, high)]
     if not edges:
         return ""
+    height = max(height, top + 18 * len(series) + bottom) if legend else height
     x_low, x_high = min(x for x, _ in edges), max(x for x, _ in edges)
-    y_high = _round_up(max(y for _, y in edges))
+    marks = _axis(min(y for _, y in edges), max(y for _, y in edges))
+    span = marks[-1] - marks[0]
 
     def at(x: float, y: float) -> str:
         share = (x - x_low) / (x_high - x_low) if x_high > x_low else 0.5
-        return f"{left + (width - left - right) * share:.1f},{top + (height - top - bottom) * (1 - y / y_high):.1f}"
+        return (
+            f"{left + (width - left - right) * share:.1f},{top + (height - top - bottom) * (marks[-1] - y) / span:.1f}"
+        )
 
     parts = [open_svg(width, height)]
-    for part in range(5):
-        value = y_high * part / 4
-        y = top + (height - top - bottom) * (1 - part / 4)
+    for value in marks:
+        y = top + (height - top - bottom) * (marks[-1] - value) / span
         parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y}" y2="{y}" class="grid"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4}" class="tick" text-anchor="end">{value:.3g}</text>')
-    for part in range(5):
-        value = (
-            round(x_low + (x_high - x_low) * part / 4) if x_high - x_low >= 8 else x_low + (x_high - x_low) * part / 4
-        )
-        x = left + (width - left - right) * part / 4
-        parts.append(f'<text x="{x}" y="{height - bottom + 16}" class="tick" text-anchor="middle">{value:.4g}</text>')
+    for value in _x_marks(x_low, x_high):
+        x = left + (width - left - right) * ((value - x_low) / (x_high - x_low) if x_high > x_low else 0.5)
+        parts.append(f'<text x="{x:g}" y="{height - bottom + 16}" class="tick" text-anchor="middle">{value:.4g}</text>')
     middle = left + (width - left - right) / 2
     parts.append(f'<text x="{middle}" y="{height - 4}" class="tick" text-anchor="middle">{escape(x_label)}</text>')
     parts.append(f'<text x="{left}" y="{top - 2}" class="tick">{escape(y_label)}</text>')
@@ -106,17 +116,46 @@ def line_chart(
         if band:
             edge = [at(x, low) for x, low, _ in band] + [at(x, high) for x, _, high in reversed(band)]
             parts.append(f'<polygon points="{" ".join(edge)}" fill="{colour(index)}" opacity="0.15"/>')
-        points = kept[name]
-        if points:
-            path = " ".join(at(x, y) for x, y in points)
-            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour(index)}" stroke-width="1.8"/>')
-        y = top + 10 + 18 * index
-        parts.append(
-            f'<line x1="{width - right + 12}" x2="{width - right + 30}" y1="{y}" y2="{y}" '
-            f'stroke="{colour(index)}" stroke-width="3"/>'
-        )
-        parts.append(f'<text x="{width - right + 36}" y="{y + 4}" class="tick">{escape(name)}</text>')
+        places = [at(x, y) for x, y in kept[name]]
+        if len(places) == 1:
+            centre = places[0].split(",")
+            parts.append(f'<circle cx="{centre[0]}" cy="{centre[1]}" r="3" fill="{colour(index)}"/>')
+        elif places:
+            parts.append(f'<polyline points="{" ".join(places)}" fill="none" {stroke(index)} stroke-width="1.8"/>')
+        if legend:
+            y = top + 10 + 18 * index
+            parts.append(
+                f'<line x1="{width - right + 12}" x2="{width - right + 30}" y1="{y}" y2="{y}" {stroke(index)} '
+                'stroke-width="3"/>'
+            )
+            parts.append(f'<text x="{width - right + 36}" y="{y + 4}" class="tick">{escape(name)}</text>')
     return "".join([*parts, "</svg>"])
+
+
+def _axis(low: float, high: float) -> list[float]:
+    """Marks at equal distances, from 0 or below to the highest value or above.
+
+    Example: ``_axis(1, 7)`` is 0 2 4 6 8; ``_axis(-0.5, 0.2)`` is -0.6 -0.4 -0.2 0 0.2
+    """
+    if low >= 0:
+        top = _round_up(high)
+        return [top * part / 4 for part in range(5)]
+    high = max(high, 0.0)
+    step = _round_up((high - low) / 4)
+    return [step * part for part in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
+
+
+def _x_marks(low: float, high: float) -> list[float]:
+    """Where the horizontal axis is labelled: multiples of 1, 2 or 5 times a power of ten, whole ones on an axis of counts.
+
+    Example: ``_x_marks(0, 12)`` is 0 2 4 6 8 10 12; ``_x_marks(5, 299)`` is 50 100 150 200 250
+    """
+    if high == low:
+        return [low]
+    least = 1.0 if low == round(low) and high == round(high) else 0.0
+    power = 10.0 ** math.floor(math.log10((high - low) / 6))
+    step = max(least, next(one * power for one in (1, 2, 5, 10) if one * power >= (high - low) / 6 * (1 - 1e-9)))
+    return [step * part for part in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def bar_chart(bars: Mapping[str, Mapping[str, float]], *, y_label: str, width: int = 760, height: int = 200) -> str:

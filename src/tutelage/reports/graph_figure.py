@@ -24,7 +24,7 @@ MAX_BULGE: Final = 236
 """How far left the longest arc may reach."""
 COMMAND_LENGTH: Final = 52
 """Letters of a command that fit; the whole of it is in the tooltip."""
-LETTER: Final = 6.1
+LETTER: Final = 6.7
 """Mean width of a letter of the legend."""
 IDLE: Final = (Effect.NO_EFFECT, Effect.MALFORMED)
 
@@ -140,7 +140,7 @@ def _legend(episode: EpisodeGraph, top: float) -> tuple[list[str], float]:
     ]
     if episode.graph.edges:
         items += [
-            (_sign("--soft", 2), 12, "read what the upper step wrote; thick: many keys"),
+            (_sign("--soft", 2), 12, "read what the upper wrote; thick: many keys"),
             (_sign("--series-2", 2), 12, "the same at the hub"),
         ]
     if any(one.effect in IDLE for one in episode.footprints):

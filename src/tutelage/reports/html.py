@@ -18,6 +18,8 @@ from tutelage.evaluation.metrics import Interval, SuccessRow, is_solved
 from tutelage.evaluation.run import EvaluationResult, compare
 from tutelage.reports.data import RunFiles, read_run
 from tutelage.reports.figures import IntervalPoint, bar_chart, interval_chart, line_chart
+from tutelage.reports.reinforcement import own_budgets, reinforcement
+from tutelage.reports.words import markup, number, p_value, percent, signed_points, thousands
 from tutelage.store import write_atomic
 from tutelage.types import Actor, Trajectory
 
@@ -50,10 +52,11 @@ def render_report(run: RunFiles) -> str:
         success=_success(run),
         comparisons=[_comparison(one) for one in _comparisons(run)],
         behaviour=[_behaviour(name, result) for name, result in run.results.items()],
-        budgets=_budgets(run),
+        budgets=[table for table in (_budgets(run), own_budgets(run)) if table is not None],
         collections=_collections(run),
         switches=list(_switches(run)),
         curves=_curves(run),
+        reinforcement=reinforcement(run),
         examples=list(_examples(run)),
         provenance=_provenance(run),
     )
@@ -71,9 +74,9 @@ def _headline(run: RunFiles) -> list[str]:
             continue
         a, b = run.results[one.name_a].overall, run.results[one.name_b].overall
         sentences.append(
-            f"{one.name_b} solves {_percent(b.success.estimate)} of {b.num_tasks} unseen tasks, {one.name_a} "
-            f"{_percent(a.success.estimate)}: {_points(one.difference.estimate)} points, 95 % interval "
-            f"{_points(one.difference.low)} to {_points(one.difference.high)}, {verdict_of(one)}."
+            f"{one.name_b} solves {percent(b.success.estimate)} of {b.num_tasks} unseen tasks, {one.name_a} "
+            f"{percent(a.success.estimate)}: {signed_points(one.difference.estimate)} points, 95 % interval "
+            f"{signed_points(one.difference.low)} to {signed_points(one.difference.high)}, {verdict_of(one)}."
         )
     return sentences
 
@@ -81,8 +84,8 @@ def _headline(run: RunFiles) -> list[str]:
 def verdict_of(one: Comparison) -> str:
     """Whether a paired comparison tells anything, in words."""
     if one.p_value < 0.05:
-        return f"more than chance would give (exact McNemar p {_p_value(one.p_value, '= ')})"
-    return f"no more than chance may give (exact McNemar p {_p_value(one.p_value, '= ')})"
+        return f"more than chance would give (exact McNemar p {p_value(one.p_value, '= ')})"
+    return f"no more than chance may give (exact McNemar p {p_value(one.p_value, '= ')})"
 
 
 def _comparisons(run: RunFiles) -> list[Comparison]:
@@ -106,7 +109,7 @@ def _success(run: RunFiles) -> dict[str, Any] | None:
             {"kind": kind.replace("_", " "), "cells": [_success_cell(rows.get(kind)) for rows in by_arm.values()]}
             for kind in kinds
         ],
-        "chart": _markup(
+        "chart": markup(
             interval_chart(
                 {
                     kind.replace("_", " "): [_success_point(arm, rows.get(kind)) for arm, rows in by_arm.items()]
@@ -122,8 +125,8 @@ def _success_cell(row: SuccessRow | None) -> dict[str, str]:
     if row is None or not row.num_tasks:
         return {"share": "–", "interval": ""}
     return {
-        "share": f"{_percent(row.success.estimate)} ({row.num_solved}/{row.num_tasks})",
-        "interval": f"{_percent(row.success.low)} to {_percent(row.success.high)}",
+        "share": f"{percent(row.success.estimate)} ({row.num_solved}/{row.num_tasks})",
+        "interval": f"{percent(row.success.low)} to {percent(row.success.high)}",
     }
 
 
@@ -138,9 +141,9 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "pairs": one.num_pairs,
         "only_a": one.only_a,
         "only_b": one.only_b,
-        "difference": _points(one.difference.estimate),
-        "interval": f"{_points(one.difference.low)} to {_points(one.difference.high)}",
-        "p": _p_value(one.p_value),
+        "difference": signed_points(one.difference.estimate),
+        "interval": f"{signed_points(one.difference.low)} to {signed_points(one.difference.high)}",
+        "p": p_value(one.p_value),
     }
 
 
@@ -148,10 +151,10 @@ def _behaviour(name: str, result: EvaluationResult) -> dict[str, Any]:
     row = result.overall
     return {
         "name": name,
-        "no_effect": _percent(row.no_effect_share),
-        "loops": _percent(row.loop_share),
-        "steps": _number(row.mean_steps),
-        "steps_solved": _number(row.mean_steps_solved),
+        "no_effect": percent(row.no_effect_share),
+        "loops": percent(row.loop_share),
+        "steps": number(row.mean_steps),
+        "steps_solved": number(row.mean_steps_solved),
         "stops": ", ".join(f"{reason} {count}" for reason, count in result.stop_reasons.items()),
     }
 
@@ -173,10 +176,10 @@ def _budgets(run: RunFiles) -> dict[str, Any] | None:
                     sum(source["trajectories"] for source in sources.values()),
                     sum(source["student_steps"] for source in sources.values()),
                     sum(source["expert_steps"] for source in sources.values()),
-                    _thousands(sum(ledger["trained_tokens"].values())),
+                    thousands(sum(ledger["trained_tokens"].values())),
                     trained.get("updates", "–"),
-                    _thousands(trained.get("trained_tokens")),
-                    _number(run.stage(f"train:{name}").get("seconds", math.nan)),
+                    thousands(trained.get("trained_tokens")),
+                    number(run.stage(f"train:{name}").get("seconds", math.nan)),
                 ],
             }
         )
@@ -213,7 +216,7 @@ def _collections(run: RunFiles) -> list[dict[str, Any]]:
                 "dropped": reasons,
                 "student_steps": sum(one.num_student_steps for one in kept),
                 "expert_steps": sum(one.num_expert_steps for one in kept),
-                "seconds": _number(run.stage(f"rollout:{name}").get("seconds", math.nan)),
+                "seconds": number(run.stage(f"rollout:{name}").get("seconds", math.nan)),
             }
         )
     return rows
@@ -242,7 +245,7 @@ def _switches(run: RunFiles) -> Iterable[dict[str, Any]]:
             "name": name,
             "caption": "Step drawn for the handover. "
             f"The expert took over in {reached:.0f} of {len(trajectories)} episodes; the others ended before. In {wrong} of them the student had made a command without effect by then.",
-            "chart": _markup(bar_chart(bars, y_label="episodes")),
+            "chart": markup(bar_chart(bars, y_label="episodes")),
         }
 
 
@@ -262,7 +265,7 @@ def _curves(run: RunFiles) -> dict[str, Any] | None:
     if not series:
         return None
     chart = line_chart(series, x_label="update", y_label="loss, nats per trained token")
-    return {"caption": "Loss over updates, smoothed over 2 % of the run.", "chart": _markup(chart)}
+    return {"caption": "Loss over updates, smoothed over 2 % of the run.", "chart": markup(chart)}
 
 
 def _smoothed(points: Sequence[tuple[float, float]], num_kept: int = 200) -> list[tuple[float, float]]:
@@ -343,38 +346,9 @@ def _provenance(run: RunFiles) -> dict[str, Any]:
     }
 
 
-# Words for numbers
-
-
 def _flat(prefix: str, value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     for key, one in value.items():
         if isinstance(one, Mapping):
             yield from _flat(f"{prefix}{key}.", one)
         else:
             yield f"{prefix}{key}", one
-
-
-def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
-
-
-def _points(difference: float) -> str:
-    return f"{100 * difference:+.1f}".replace("-", "−")
-
-
-def _p_value(value: float, equals: str = "") -> str:
-    return "< 0.001" if value < 0.001 else f"{equals}{value:.3f}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.1f}"
-
-
-def _thousands(value: Any) -> str:
-    return f"{value:,}".replace(",", " ") if isinstance(value, int) else "–"
-
-
-def _markup(svg: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(svg)
