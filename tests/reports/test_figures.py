@@ -45,6 +45,61 @@ def test_line_chart_without_points_is_nothing():
     assert line_chart({"loss": []}, x_label="", y_label="") == ""
 
 
+def test_line_chart_with_values_below_zero():
+    chart = line_chart({"gap": [(0, -0.5), (10, 0.2)]}, x_label="", y_label="", width=302, height=148)
+    root = ElementTree.fromstring(chart)
+    # Marks at -0.6 -0.4 -0.2 0 0.2 over y 112 to 12: 25 per 0.2.
+    assert root.find(f"{SVG}polyline").get("points") == "52.0,99.5 152.0,12.0"
+    ticks = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "end"]
+    assert ticks == ["-0.6", "-0.4", "-0.2", "0", "0.2"]
+
+
+def test_zero_is_in_a_chart_of_negative_values():
+    chart = line_chart({"gap": [(0, -0.8), (1, -0.4)]}, x_label="", y_label="")
+    ticks = re.findall(r'class="tick" text-anchor="end">([^<]*)<', chart)
+    assert ticks == ["-0.8", "-0.6", "-0.4", "-0.2", "0"]
+
+
+def test_one_point_is_a_dot():
+    root = ElementTree.fromstring(line_chart({"a": [(3, 1.0)]}, x_label="", y_label="", width=302, height=148))
+    dot = root.find(f"{SVG}circle")
+    assert (dot.get("cx"), dot.get("cy")) == ("102.0", "12.0")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "marks"),
+    [
+        (0, 2, ["0", "1", "2"]),
+        (0, 12, ["0", "2", "4", "6", "8", "10", "12"]),
+        (5, 299, ["50", "100", "150", "200", "250"]),
+        (0.5, 1.5, ["0.6", "0.8", "1", "1.2", "1.4"]),
+        (7, 7, ["7"]),
+    ],
+)
+def test_marks_of_the_horizontal_axis(low, high, marks):
+    chart = line_chart({"a": [(low, 1.0), (high, 1.0)]}, x_label="", y_label="")
+    shown = re.findall(r'text-anchor="middle">([^<]+)<', chart)
+    assert shown == marks
+
+
+def test_a_chart_without_legend_uses_its_width():
+    chart = line_chart({"a": [(0, 1.0), (1, 1.0)]}, x_label="", y_label="", width=302, height=148, legend=False)
+    root = ElementTree.fromstring(chart)
+    assert root.find(f"{SVG}polyline").get("points") == "52.0,12.0 288.0,12.0"
+    assert "a" not in [text.text for text in root.iter(f"{SVG}text")]
+
+
+def test_more_series_than_colours_are_told_apart_by_dashes():
+    names = [f"arm {index}" for index in range(14)]
+    chart = line_chart({name: [(0, 1.0), (1, 2.0)] for name in names}, x_label="", y_label="")
+    root = ElementTree.fromstring(chart)
+    lines = [(line.get("stroke"), line.get("stroke-dasharray")) for line in root.findall(f"{SVG}polyline")]
+    assert len(set(lines)) == 14
+    assert lines[6] == ("var(--series-1)", "7 3")
+    lowest = max(float(text.get("y")) for text in root.iter(f"{SVG}text") if text.text in names)
+    assert lowest < float(root.get("height")) - 36
+
+
 def test_band_is_drawn_there_and_back():
     chart = line_chart(
         {"a": [(0, 1.0), (1, 1.0)]},

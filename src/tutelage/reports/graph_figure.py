@@ -1,7 +1,7 @@
 """The dependency graph of one episode as inline SVG: a row per step, an arc from each step that wrote to one that read.
 
-Made for 5 to 50 steps. The step with the most credit is the hub: its arcs have a colour, the others are grey. Colours come
-from CSS variables as in `figures`; `standalone` makes a file of its own that has them.
+Made for 5 to 50 steps. The arcs of the step with the most credit, the hub, have a colour; the others are grey. Colours
+come from CSS variables as in `figures`; `standalone` makes a file of its own that has them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def graph_figure(episode: EpisodeGraph, *, heading: bool = False) -> str:
     """
     top = 54.0 if heading else 10.0
     legend, legend_height = _legend(episode, top)
-    first = top + legend_height + 32
+    first = top + legend_height + 40
     height = first + ROW * (len(episode.footprints) - 0.5) + 8
     parts = [open_svg(WIDTH, height), *(_heading(episode) if heading else ()), *legend]
     parts.append(f'<text x="{NODE_X + 50}" y="{first - 20:g}" class="tick">command</text>')
@@ -141,7 +141,7 @@ def _legend(episode: EpisodeGraph, top: float) -> tuple[list[str], float]:
     if episode.graph.edges:
         items += [
             (_sign("--soft", 2), 12, "read what the upper wrote; thick: many keys"),
-            (_sign("--series-2", 2), 12, "the same at the hub"),
+            (_sign("--series-2", 2), 12, "the same at the step with most credit"),
         ]
     if any(one.effect in IDLE for one in episode.footprints):
         items.append((f'<g opacity="0.42">{_node(7, 0, 0.0, "--soft")}</g>', 14, "without effect"))

@@ -91,7 +91,7 @@ def own_budgets(run: RunFiles) -> dict[str, Any] | None:
         "columns": ["started from", "own episodes", "environment steps", "updates", "trained tokens seen", "teacher tokens", "seconds"],
         "rows": rows,
         "caption": "Learning by reinforcement plays its own episodes and has no data that was collected before. Teacher tokens "
-        "are those that a teacher scored.",
+        "are those that a teacher read.",
     }  # fmt: skip
 
 
