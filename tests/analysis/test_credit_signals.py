@@ -7,7 +7,6 @@ import pytest
 from tutelage.analysis.credit_signals import (
     CONTROLS,
     DEFAULT_SIGNALS,
-    FOOTPRINT_KINDS,
     GRAPH_SIGNALS,
     SIGNALS,
     check_signals,
@@ -20,7 +19,7 @@ from tutelage.rollout.episode import run_episode
 from tutelage.rollout.switch import Never
 from tutelage.supervision.aptitude import normalise, step_aptitude
 from tutelage.supervision.dependency_graph import build_graph
-from tutelage.supervision.footprints import footprints_of
+from tutelage.supervision.footprints import KINDS, footprints_of
 from tutelage.tasks.registry import load_tasks
 from tutelage.testing import make_trajectory
 from tutelage.types import Actor, Task, Trajectory
@@ -66,7 +65,7 @@ def test_names_come_in_the_order_of_tables() -> None:
         "position",
     )
     assert set(DEFAULT_SIGNALS) <= set(SIGNALS)
-    assert len(SIGNALS) == len(set(SIGNALS)) == len(FOOTPRINT_KINDS) * len(GRAPH_SIGNALS) + 2 + len(CONTROLS)
+    assert len(SIGNALS) == len(set(SIGNALS)) == len(KINDS) * len(GRAPH_SIGNALS) + 2 + len(CONTROLS)
     with pytest.raises(ConfigError, match="Did you mean 'degree'"):
         check_signals(["degre"])
     with pytest.raises(ConfigError, match="no signal named"):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from tutelage.envs.registry import make_env
+from tutelage.errors import ConfigError, SupervisionError
 from tutelage.policies.scripted import ScriptedPolicy
 from tutelage.rollout.episode import Limits, run_episode
 from tutelage.rollout.switch import Never
 from tutelage.supervision.aptitude import AptitudeConfig, normalise, step_aptitude
 from tutelage.supervision.dependency_graph import build_graph, dependent_share, graph_impact
+from tutelage.supervision.footprints import footprints_of
+from tutelage.supervision.footprints.household_exact import causal_household_footprints, exact_household_footprints
 from tutelage.supervision.footprints.household_needs import needed_household_footprints
+from tutelage.supervision.step_credit import step_weights, weigh_steps
 from tutelage.tasks.registry import load_tasks
 from tutelage.testing import make_trajectory
 from tutelage.types import Action, Actor, DependencyGraph, Effect, Footprint, ParseOutcome, StopReason, Trajectory
@@ -136,3 +142,45 @@ def test_they_are_structures_of_the_aptitude(structure: str, values: object) -> 
     aptitude = step_aptitude(drawn, None, AptitudeConfig(structure=structure, alpha=0.0))
     assert callable(values)
     assert aptitude.l_graph == tuple(normalise(np.asarray(values(drawn)))[0].tolist())
+
+
+def test_footprints_come_by_kind() -> None:
+    trajectory, task = played(COMMANDS), load_tasks("household", "train", 0, 1)[0]
+    assert footprints_of(trajectory, "needs") == needed_household_footprints(trajectory)
+    assert footprints_of(trajectory, "exact", task) == exact_household_footprints(trajectory, task)
+    assert footprints_of(trajectory, "causal", task) == causal_household_footprints(trajectory, task)
+    assert footprints_of(trajectory) == footprints_of(trajectory, "text", task)
+    with pytest.raises(ConfigError, match="Did you mean 'causal'"):
+        footprints_of(trajectory, "casual")
+    with pytest.raises(ConfigError, match="footprints 'exact' act the record again; give the task of"):
+        footprints_of(trajectory, "exact")
+    real = dataclasses.replace(trajectory, env="alfworld")
+    assert footprints_of(real, "needs") == needed_household_footprints(real)
+    with pytest.raises(SupervisionError, match="'alfworld' has no footprints of kind 'causal'; household have"):
+        footprints_of(real, "causal", task)
+
+
+def test_the_audited_preset() -> None:
+    aptitude, mask = step_weights("graph_audited")
+    assert (aptitude.footprints, aptitude.structure, aptitude.writer, aptitude.alpha) == (
+        "needs",
+        "graph_impact",
+        "last",
+        0.5,
+    )
+    assert mask == step_weights("graphopd")[1]
+    trajectory = played(COMMANDS)
+    chosen, found = weigh_steps(
+        step_weights("graph_audited", alpha=0.0),
+        trajectory,
+        footprints_of(trajectory, aptitude.footprints),
+        None,
+        [True] * 6,
+        [3] * 6,
+        seed=0,
+    )
+    # Impact as the graph tells it: 0, 1.25, 1.1667, 1.5, 1.5, 1, mean 1.0694.
+    assert chosen.step_mask == (False, True, True, True, True, False)
+    assert found.config_id == "footprints=needs,structure=graph_impact,alpha=0.0"
+    with pytest.raises(ConfigError, match="footprints: unknown 'want'"):
+        step_weights("graphopd", footprints="want")

@@ -2,7 +2,7 @@
 
     found = search_signals(choosing, candidates())      # trajectories to choose on, with their measured impact
     best = found[0]                                     # best mean of rho and Hit@10%
-    proof = signal_scores(proving, [best.candidate])    # trajectories that had no part in the choice
+    proof = signal_scores(proving, [best.config])       # trajectories that had no part in the choice
 
 What is chosen on one set of trajectories has to be measured on another: the best of many looks better than it is.
 """
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tutelage.analysis.credit_signals import FOOTPRINT_KINDS
 from tutelage.analysis.ranks import Floats, hit_share, is_constant, rank_correlation
 from tutelage.supervision.aptitude import STRUCTURES, AptitudeConfig, normalise
 from tutelage.supervision.dependency_graph import EDGE_WEIGHTS, WRITERS, build_graph
+from tutelage.supervision.footprints import KINDS, footprints_of
 from tutelage.supervision.replay_impact import StepImpact
 from tutelage.supervision.walk import WALKS
 from tutelage.types import DependencyGraph, Task, Trajectory
@@ -31,19 +31,6 @@ WITH_EDGE_WEIGHT: Final = ("degree", "in_degree", "out_degree", "slice_then_degr
 """Structures that the weight of edges changes, besides the walk."""
 
 
-class Candidate(NamedTuple):
-    """A graph signal: which footprints, and what is made of them."""
-
-    footprints: str
-    """A name of `FOOTPRINT_KINDS`."""
-    config: AptitudeConfig
-
-    @property
-    def name(self) -> str:
-        """E.g. ``needs/alpha=0.0,structure=graph_impact``."""
-        return f"{self.footprints}/{self.config.config_id}"
-
-
 class Audited(NamedTuple):
     """A trajectory with what the replay measured."""
 
@@ -54,9 +41,9 @@ class Audited(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """How a candidate did, as means over trajectories."""
+    """How a graph signal did, as means over trajectories."""
 
-    candidate: Candidate
+    config: AptitudeConfig
     rho: float
     hit: float
     """Hit@10%, ties to the earlier step."""
@@ -67,7 +54,7 @@ class Found:
         return (self.rho + self.hit) / 2
 
 
-def candidates(footprints: Iterable[str] = tuple(FOOTPRINT_KINDS)) -> list[Candidate]:
+def candidates(footprints: Iterable[str] = tuple(KINDS)) -> list[AptitudeConfig]:
     """The grid: footprints, writer rule, structure with its own options, position. Simple ones first."""
     structures = [AptitudeConfig(alpha=0.0, structure=name) for name in STRUCTURES if name not in ("walk", "position")]
     structures += [AptitudeConfig(alpha=0.0, structure=name, edge_weight=EDGE_WEIGHTS[1]) for name in WITH_EDGE_WEIGHT]
@@ -79,7 +66,7 @@ def candidates(footprints: Iterable[str] = tuple(FOOTPRINT_KINDS)) -> list[Candi
         for edge_weight in EDGE_WEIGHTS
     ]
     return [
-        Candidate(kind, replace(config, writer=writer, position_weight=weight))
+        replace(config, footprints=kind, writer=writer, position_weight=weight)
         for weight in POSITION_WEIGHTS
         for kind in footprints
         for writer in WRITERS
@@ -89,22 +76,22 @@ def candidates(footprints: Iterable[str] = tuple(FOOTPRINT_KINDS)) -> list[Candi
 
 def search_signals(
     choosing: Iterable[Audited],
-    among: Sequence[Candidate],
+    among: Sequence[AptitudeConfig],
     *,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Found]:
     """All candidates, best first; of equals the one that stands earlier in `among`."""
     rho, hit = signal_scores(choosing, among, on_progress=on_progress)
     found = [
-        Found(candidate=candidate, rho=float(one), hit=float(other))
-        for candidate, one, other in zip(among, rho.mean(axis=0), hit.mean(axis=0), strict=True)
+        Found(config=config, rho=float(one), hit=float(other))
+        for config, one, other in zip(among, rho.mean(axis=0), hit.mean(axis=0), strict=True)
     ]
     return sorted(found, key=lambda one: -round(one.objective, 9))
 
 
 def signal_scores(
     audited: Iterable[Audited],
-    among: Sequence[Candidate],
+    among: Sequence[AptitudeConfig],
     *,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[Floats, Floats]:
@@ -127,22 +114,22 @@ def signal_scores(
     return np.stack(rho), np.stack(hit)
 
 
-def candidate_signals(trajectory: Trajectory, task: Task, among: Sequence[Candidate]) -> Floats:
+def candidate_signals(trajectory: Trajectory, task: Task, among: Sequence[AptitudeConfig]) -> Floats:
     """[M, N] each candidate's signal, as `step_aptitude(...).l_graph` would give it but for a last z.
 
     Graphs and structures that several candidates share are made once.
     """
-    footprints = {kind: FOOTPRINT_KINDS[kind](trajectory, task) for kind in {one.footprints for one in among}}
     graphs: dict[tuple[str, str], DependencyGraph] = {}
-    structures: dict[tuple[str, AptitudeConfig], Floats] = {}
+    structures: dict[AptitudeConfig, Floats] = {}
+    footprints = {kind: footprints_of(trajectory, kind, task) for kind in {one.footprints for one in among}}
     position, _ = normalise(np.arange(len(trajectory.steps), dtype=np.float64))
     signals = np.empty((len(among), len(trajectory.steps)))
-    for index, (kind, config) in enumerate(among):
+    for index, config in enumerate(among):
         plain = replace(config, position_weight=0.0) if config.position_weight else config
-        if (kind, plain) not in structures:
-            if (kind, config.writer) not in graphs:
-                graphs[kind, config.writer] = build_graph(footprints[kind], writer=config.writer)
-            structure = STRUCTURES[config.structure](graphs[kind, config.writer], plain)
-            structures[kind, plain], _ = normalise(structure, config.normalise)
-        signals[index] = structures[kind, plain] + config.position_weight * position
+        if plain not in structures:
+            key = (config.footprints, config.writer)
+            if key not in graphs:
+                graphs[key] = build_graph(footprints[config.footprints], writer=config.writer)
+            structures[plain], _ = normalise(STRUCTURES[config.structure](graphs[key], plain), config.normalise)
+        signals[index] = structures[plain] + config.position_weight * position
     return signals

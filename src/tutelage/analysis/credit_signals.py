@@ -9,24 +9,15 @@ name: `_exact`, `_needs`, `_causal`. Larger always means: this step is said to m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tutelage.envs.base import is_no_effect
 from tutelage.errors import ConfigError, SupervisionError
 from tutelage.supervision.aptitude import AptitudeConfig, step_aptitude
 from tutelage.supervision.dependency_graph import build_graph
-from tutelage.supervision.footprints import footprints_of
-from tutelage.supervision.footprints.household_exact import causal_household_footprints, exact_household_footprints
-from tutelage.supervision.footprints.household_needs import needed_household_footprints
-from tutelage.types import DependencyGraph, Footprint, StepAptitude, Task, Trajectory
-
-FOOTPRINT_KINDS: Final[Mapping[str, Callable[[Trajectory, Task], tuple[Footprint, ...]]]] = {
-    "text": lambda trajectory, task: footprints_of(trajectory),
-    "needs": lambda trajectory, task: needed_household_footprints(trajectory),
-    "exact": exact_household_footprints,
-    "causal": causal_household_footprints,
-}
-"""Kind of footprints -> where they come from. `text` and `needs` read the record alone; the others act it again."""
+from tutelage.supervision.footprints import KINDS, footprints_of
+from tutelage.types import DependencyGraph, StepAptitude, Task, Trajectory
 
 GRAPH_SIGNALS: Final[Mapping[str, AptitudeConfig]] = {
     "l_graph": AptitudeConfig(alpha=0.0),
@@ -60,11 +51,11 @@ CONTROLS: Final[Mapping[str, Callable[[Trajectory], Sequence[float]]]] = {
 """Name -> what it says of a trajectory without a graph."""
 
 _GRAPH: Final = {
-    (name if kind == "text" else f"{name}_{kind}"): (kind, config)
-    for kind in FOOTPRINT_KINDS
+    (name if kind == "text" else f"{name}_{kind}"): replace(config, footprints=kind)
+    for kind in KINDS
     for name, config in GRAPH_SIGNALS.items()
 }
-"""Full name of each graph signal -> its footprints and how it is made of them."""
+"""Full name of each graph signal -> how it is made, footprints included."""
 
 SIGNALS: Final = (*_GRAPH, *MODEL_SIGNALS, *CONTROLS)
 """Every name, in the order of tables. The control `random` is added by the table itself."""
@@ -107,10 +98,10 @@ def signals_of(
     signals: dict[str, tuple[float, ...]] = {}
     for name in check_signals(names):
         if name in _GRAPH:
-            kind, config = _GRAPH[name]
-            if kind not in graphs:
-                graphs[kind] = build_graph(FOOTPRINT_KINDS[kind](trajectory, task))
-            signals[name] = step_aptitude(graphs[kind], None, config, seed=seed).l_graph
+            config = _GRAPH[name]
+            if config.footprints not in graphs:
+                graphs[config.footprints] = build_graph(footprints_of(trajectory, config.footprints, task))
+            signals[name] = step_aptitude(graphs[config.footprints], None, config, seed=seed).l_graph
         elif name in CONTROLS:
             signals[name] = tuple(CONTROLS[name](trajectory))
         elif aptitude is not None:

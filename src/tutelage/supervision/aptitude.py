@@ -29,6 +29,7 @@ from tutelage.supervision.dependency_graph import (
     num_descendants,
     out_degree,
 )
+from tutelage.supervision.footprints import KINDS
 from tutelage.supervision.walk import check_walk, stationary
 from tutelage.types import DependencyGraph, Fallback, StepAptitude, stable_hash
 
@@ -47,6 +48,8 @@ IMPACT: Final = "impact"
 class AptitudeConfig:
     """How the aptitude is made. The defaults are the method's."""
 
+    footprints: str = "text"
+    """Which kind of footprints the graph is made of: a name of `footprints.KINDS`. Whoever makes the graph reads it."""
     writer: str = "last"
     """Which earlier writer of a key an edge comes from: ``last``, ``any`` or ``first``."""
     ignore_keys: tuple[str, ...] = ()
@@ -74,6 +77,7 @@ class AptitudeConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ignore_keys", tuple(self.ignore_keys))
         for name, known in (
+            ("footprints", tuple(KINDS)),
             ("writer", tuple(WRITERS)),
             ("edge_weight", EDGE_WEIGHTS),
             ("structure", (*STRUCTURES, IMPACT)),

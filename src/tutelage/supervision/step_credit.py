@@ -257,6 +257,8 @@ STEP_WEIGHTS: Final[dict[str, tuple[AptitudeConfig, MaskConfig]]] = {
     "in_degree": _ablation(structure="in_degree"),
     "out_degree": _ablation(structure="out_degree"),
     "replay_impact": _ablation(structure=IMPACT),
+    # Chosen by the replay audit (studies/graphopd/results/audit/search.md)
+    "graph_audited": _ablation(structure="graph_impact", footprints="needs"),
     # Controls of equal size
     "random_matched": _ablation(MaskConfig(rule="matched", order="random")),
     "position_early": _ablation(MaskConfig(rule="matched", order="early")),

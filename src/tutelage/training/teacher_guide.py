@@ -207,7 +207,10 @@ class TeacherGuide:
         divergence = step_divergence(config.divergence, mine, theirs, config.direction)
         num_tokens = [0 if ids is None else len(ids) for ids in theirs.token_ids]
         began = time.perf_counter()
-        footprints = footprints_of(trajectory) if needs_graph(config.step_weights) else None
+        footprints = None
+        if needs_graph(config.step_weights):
+            kind = config.step_weights[0].footprints
+            footprints = footprints_of(trajectory, kind, tasks[trajectory.task_id])
         totals.graph_seconds += time.perf_counter() - began
         impact = self._impact(trajectory, tasks[trajectory.task_id], totals)
         began = time.perf_counter()
