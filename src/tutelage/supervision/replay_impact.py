@@ -14,7 +14,7 @@ Example, "go, take, go, put": without the take the put is refused and the task f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -102,9 +102,8 @@ def replay_impact(
     try:
         env = make_env(task)
         record = _act_record(env, trajectory, task, min_reward, use_snapshots)
-        outcomes = []
-        for index in range(len(trajectory.steps)):
-            outcomes.append(_act_without(index, env, trajectory, task, make_env, record, idle, min_reward))
+        again = _Again(env, trajectory, task, make_env, record, idle, min_reward)
+        outcomes = [again.without(index) for index in range(len(trajectory.steps))]
     except ReplayMismatch as error:
         detail = f"step {error.step_index}: got {error.got!r}, the record says {error.expected!r}"
         raise ReplayRejected(trajectory.trajectory_id, error.what.replace(" ", "_"), detail) from error
@@ -216,64 +215,57 @@ def _stop_reason(last: StepResult, recorded: StopReason) -> StopReason:
     return StopReason.INTERRUPTED if recorded is StopReason.COMPLETED else recorded
 
 
-def _act_without(
-    index: int,
-    env: Env,
-    trajectory: Trajectory,
-    task: Task,
-    make_env: Callable[[Task], Env],
-    record: _Record,
-    idle: Action | None,
-    min_reward: float,
-) -> _Outcome:
-    """Act the record without step `index`, from the moment before it, or in a fresh environment."""
-    if record.moments:
-        assert isinstance(env, Snapshotting)
-        env.restore(record.moments[index])
-        return _act_rest(env, trajectory, index, record.accepted, idle, min_reward, num_env_steps=0)
-    fresh = make_env(task)
-    try:
-        fresh.reset(task.seed)
-        for step in trajectory.steps[:index]:
-            fresh.step(step.action)
-        return _act_rest(fresh, trajectory, index, record.accepted, idle, min_reward, num_env_steps=index)
-    finally:
-        fresh.close()
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Acts a record again without one of its steps."""
 
+    env: Env
+    trajectory: Trajectory
+    task: Task
+    make_env: Callable[[Task], Env]
+    record: _Record
+    idle: Action | None
+    min_reward: float
 
-def _act_rest(
-    env: Env,
-    trajectory: Trajectory,
-    index: int,
-    accepted: Sequence[_Acceptance],
-    idle: Action | None,
-    min_reward: float,
-    *,
-    num_env_steps: int,
-) -> _Outcome:
-    """From before step `index`: the idle command if there is one, then the later commands until the episode ends."""
-    result: StepResult | None = None
-    num_invalid = 0
-    if idle is not None:
-        result = env.step(idle)
-        num_env_steps += 1
-    for later in range(index + 1, len(trajectory.steps)):
-        if result is not None and (result.terminated or result.truncated):
-            break
-        action = trajectory.steps[later].action
-        listed = _listed(env, action)
-        result = env.step(action)
-        num_env_steps += 1
-        now = _Acceptance(listed, not is_no_effect(result.observation.text))
-        num_invalid += accepted[later].refused_now(now)
-    return _outcome(
-        env,
-        result,
-        min_reward,
-        num_env_steps=num_env_steps,
-        num_later=len(trajectory.steps) - 1 - index,
-        num_invalid=num_invalid,
-    )
+    def without(self, index: int) -> _Outcome:
+        """Without step `index`: from the moment before it, or in a fresh environment."""
+        if self.record.moments:
+            assert isinstance(self.env, Snapshotting)
+            self.env.restore(self.record.moments[index])
+            return self._act_rest(self.env, index, num_env_steps=0)
+        fresh = self.make_env(self.task)
+        try:
+            fresh.reset(self.task.seed)
+            for step in self.trajectory.steps[:index]:
+                fresh.step(step.action)
+            return self._act_rest(fresh, index, num_env_steps=index)
+        finally:
+            fresh.close()
+
+    def _act_rest(self, env: Env, index: int, *, num_env_steps: int) -> _Outcome:
+        """From before step `index`: the idle command if there is one, then the later commands until the episode ends."""
+        result: StepResult | None = None
+        num_invalid = 0
+        steps = self.trajectory.steps
+        if self.idle is not None:
+            result = env.step(self.idle)
+            num_env_steps += 1
+        for later in range(index + 1, len(steps)):
+            if result is not None and (result.terminated or result.truncated):
+                break
+            listed = _listed(env, steps[later].action)
+            result = env.step(steps[later].action)
+            num_env_steps += 1
+            now = _Acceptance(listed, not is_no_effect(result.observation.text))
+            num_invalid += self.record.accepted[later].refused_now(now)
+        return _outcome(
+            env,
+            result,
+            self.min_reward,
+            num_env_steps=num_env_steps,
+            num_later=len(steps) - 1 - index,
+            num_invalid=num_invalid,
+        )
 
 
 def _outcome(env: Env, last: StepResult | None, min_reward: float, **counts: int) -> _Outcome:
