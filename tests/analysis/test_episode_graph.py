@@ -64,7 +64,7 @@ def test_only_the_students_steps_are_chosen_unless_there_are_none():
 def test_a_step_without_command_is_there_without_an_edge():
     mute = Action(text="er", parse=ParseOutcome.MALFORMED)
     episode = episode_graph(
-        make_trajectory("ss", [mute, "go to fridge 1"], REPLIES[:2] + ["Nothing."], env="household")
+        make_trajectory("ss", [mute, "go to fridge 1"], [*REPLIES[:2], "Nothing."], env="household")
     )
     assert episode.footprints[0].effect is Effect.MALFORMED
     assert episode.graph.edges == ()
@@ -74,6 +74,15 @@ def test_a_step_without_command_is_there_without_an_edge():
 def test_the_divergence_is_left_out():
     assert structural_way("graphopd")[0].alpha == 0.0
     assert structural_way(step_weights("graphopd", alpha=0.2, damping=0.5))[0].damping == 0.5
+
+
+def test_the_weights_name_their_kind_of_footprints():
+    # To take the egg, the agent has to be there and the fridge open; that it was seen is of kind `text` alone.
+    needed = {"location:fridge 1", "container_state:fridge 1"}
+    assert episode_graph(fridge_episode()).footprints[2].reads == needed | {"visible_at:fridge 1"}
+    assert episode_graph(fridge_episode(), "graph_audited").footprints[2].reads == needed
+    with pytest.raises(ConfigError, match="structure 'walk' of exact footprints rest on a teacher or a replay"):
+        episode_graph(fridge_episode(), step_weights("graphopd", footprints="exact"))
 
 
 @pytest.mark.parametrize("name", ["divergence_only", "topk_divergence", "drift_ratio", "replay_impact"])

@@ -22,6 +22,7 @@ VERBS = [
     "evaluate",
     "report",
     "show",
+    "graph",
     "play",
     "student",
     "env",

@@ -13,7 +13,7 @@ from typing import Final
 from tutelage.errors import ConfigError, SupervisionError
 from tutelage.supervision.aptitude import IMPACT, AptitudeConfig, step_aptitude
 from tutelage.supervision.dependency_graph import build_graph, degree, key_sources
-from tutelage.supervision.footprints import footprints_of
+from tutelage.supervision.footprints import OF_TASK, footprints_of
 from tutelage.supervision.step_credit import STEP_WEIGHTS, ChosenSteps, MaskConfig, choose_steps, step_weights
 from tutelage.types import Actor, DependencyGraph, Footprint, StepAptitude, Trajectory
 
@@ -59,7 +59,7 @@ def episode_graph(trajectory: Trajectory, weights: str | Way = DEFAULT_WEIGHTS, 
     if writer:
         config = replace(config, writer=writer)
     try:
-        footprints = footprints_of(trajectory)
+        footprints = footprints_of(trajectory, config.footprints)
     except SupervisionError as error:
         # Of a user's own file it is a wrong choice, not a failure.
         raise ConfigError(str(error)) from None
@@ -82,7 +82,11 @@ def structural_way(weights: str | Way) -> Way:
     """The same way of weighing steps without its part of the divergence. Raises ConfigError if nothing is left."""
     config, mask = step_weights(weights) if isinstance(weights, str) else weights
     if not _has_structure((config, mask)):
-        name = f"'{weights}'" if isinstance(weights, str) else f"structure '{config.structure}'"
+        name = (
+            f"'{weights}'"
+            if isinstance(weights, str)
+            else f"with structure '{config.structure}' of {config.footprints} footprints"
+        )
         known = ", ".join(one for one in STEP_WEIGHTS if _has_structure(step_weights(one)))
         raise ConfigError(
             f"dependency graph: step weights {name} rest on a teacher or a replay, which a stored episode does not hold. "
@@ -94,4 +98,5 @@ def structural_way(weights: str | Way) -> Way:
 def _has_structure(way: Way) -> bool:
     config, mask = way
     by_divergence = config.alpha == 1.0 or mask.order == "divergence" or mask.weights == "drift_ratio"
-    return not by_divergence and config.structure != IMPACT
+    by_replay = config.structure == IMPACT or config.footprints in OF_TASK
+    return not by_divergence and not by_replay
