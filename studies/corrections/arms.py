@@ -28,6 +28,8 @@ class Setting:
     """Tokens (all, not only trained ones) of the student's own training."""
     arm_tokens: int = 600_000
     """The same for each arm, which goes on from the student: equal for all arms."""
+    rounds_before: int = 0
+    """Rounds of corrections that the student has had: 0 is a student of imitation, 1 goes on from corrections."""
     panel: int = 204
     """Unseen games on which every arm is measured."""
     arms: tuple[str, ...] = ()
@@ -56,6 +58,17 @@ SETTINGS: dict[str, Setting] = {
         MAIN,
         # How strong must the student be?
         *(replace(MAIN, part="strength", name=f"n{n}", num_episodes=n, arms=CORE_ARMS) for n in (100, 250, 1000)),
+        # Students stronger than imitation alone makes them here: those that were corrected before.
+        *(
+            replace(
+                MAIN,
+                part="stronger",
+                name=f"corrected{rounds}",
+                rounds_before=rounds,
+                arms=("imitation", "more_training", "double", "corrections", "double_equal_steps"),
+            )
+            for rounds in (1, 2)
+        ),
         # How far may the student go before the expert takes over?
         *(
             replace(

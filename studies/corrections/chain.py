@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from tutelage.types import Actor, Trajectory
 STRICT_DRAW_FACTOR = 3
 """Games drawn, over N, for the filter over all steps, which drops every episode in which the student got stuck."""
 
+GAMES_PER_ROUND = 5
+"""Games, over N, after which the next round of corrections begins."""
+
 MATCHED_DRAW_FACTOR = 4
 """Games drawn, over N, for corrections that hold as many expert steps as N imitation episodes."""
 
@@ -28,6 +32,11 @@ class Chain:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.n: int = lab.setting.num_episodes
+        self.before: Chain | None = None
+        if lab.setting.rounds_before:
+            earlier = replace(lab.setting, rounds_before=lab.setting.rounds_before - 1)
+            self.before = Chain(Lab(earlier, lab.seed, lab.cache))
+        self.next_game: int = self.n + lab.setting.rounds_before * GAMES_PER_ROUND * self.n
         self._first: Data | None = None
         self._second: Data | None = None
 
@@ -63,15 +72,22 @@ class Chain:
     def second(self) -> Data:
         """N more expert episodes, on the games that the corrections are collected on."""
         if self._second is None:
-            self._second = self.lab.imitation(self.n, self.n)
+            self._second = self.lab.imitation(self.next_game, self.n)
         return self._second
+
+    @property
+    def behind(self) -> list[Data]:
+        """What the student has learnt from: the imitation, and the corrections of the rounds before."""
+        if self.before is None:
+            return [self.first]
+        return [*self.before.behind, self.before.corrections("trained")[0]]
 
     def draws(self, count: int) -> list[Trajectory]:
         """Corrections, not yet filtered."""
         setting = self.lab.setting
         rule = UniformStep(0, setting.switch_high)
         name = f"corrections-high{setting.switch_high}-t{setting.temperature:g}"
-        return self.lab.draw(self.student()[0], rule, self.n, count, name)
+        return self.lab.draw(self.student()[0], rule, self.next_game, count, name)
 
     def corrections(self, scope: str | None) -> tuple[Data, dict[str, Any]]:
         factor = STRICT_DRAW_FACTOR if scope == "all" else DRAW_FACTOR
@@ -80,7 +96,9 @@ class Chain:
     # Arms
 
     def student(self) -> tuple[Path, dict[str, Any]]:
-        """Imitation of N expert episodes, from the warmed-up model. Arms go on from here."""
+        """Imitation of N expert episodes, from the warmed-up model, or that and rounds of corrections. Arms go on from here."""
+        if self.before is not None:
+            return self.before.arm("corrections")
         out = self.lab.shared / "student"
         account = self.lab.train(student_path(START), [self.first], self.lab.setting.student_tokens, out, LEARNING_RATE)
         return out, account
@@ -94,7 +112,7 @@ class Chain:
         )
         out = out or self.lab.own / variant / name
         account = self.lab.train(
-            self.student()[0], [self.first, *parts], tokens or setting.arm_tokens, out, ARM_LEARNING_RATE
+            self.student()[0], [*self.behind, *parts], tokens or setting.arm_tokens, out, ARM_LEARNING_RATE
         )
         return out, account
 
@@ -106,7 +124,9 @@ class Chain:
     def self_rollouts(self, name: str) -> tuple[Path, dict[str, Any]]:
         """The student's own successful episodes on new games, all steps trained."""
         # A weak student wins few games, so many are drawn; the first N wins are used.
-        draws = self.lab.draw(self.student()[0], Never(), self.n, 5 * self.n, f"self-t{self.lab.setting.temperature:g}")
+        draws = self.lab.draw(
+            self.student()[0], Never(), self.next_game, 5 * self.n, f"self-t{self.lab.setting.temperature:g}"
+        )
         data, collection = take(draws, self.n, "trained", "self_rollouts")
         out, account = self.go_on(name, [data])
         return out, {**account, "collection": collection}
@@ -148,7 +168,7 @@ class Chain:
         for index in range(3):
             rule = UniformStep(0, setting.switch_high)
             wanted = share if index < 2 else self.n - 2 * share
-            start = self.n + index * int(share * DRAW_FACTOR)
+            start = self.next_game + index * int(share * DRAW_FACTOR)
             drawn = self.lab.draw(
                 model, rule, start, int(wanted * DRAW_FACTOR), f"round{index}-high{setting.switch_high}"
             )

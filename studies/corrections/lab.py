@@ -61,9 +61,12 @@ class Lab:
     def __init__(self, setting: Setting, seed: int, cache: Path) -> None:
         self.setting = setting
         self.seed = seed
+        self.cache = cache
         # A student depends only on these, so parts of the study that differ elsewhere share it.
         world = f"{setting.size}-{setting.max_steps}"
-        student = f"n{setting.num_episodes}-{setting.student_tokens}"
+        student = f"n{setting.num_episodes}-{setting.student_tokens}" + f"-corrected{setting.rounds_before}" * bool(
+            setting.rounds_before
+        )
         self.shared = cache / world / student / f"seed{seed}"
         self.own = self.shared / f"arms-{setting.arm_tokens}"
         self.expert = HouseholdExpert(search="list" if setting.size == "small" else "auto")

@@ -28,7 +28,7 @@ CACHE = HERE.parents[1] / "runs" / "study-corrections"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--parts", nargs="+", default=["main"], help="main strength switch size temperature rounds start"
+        "--parts", nargs="+", default=["main"], help="main strength stronger switch size temperature rounds start"
     )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
