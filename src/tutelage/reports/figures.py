@@ -116,12 +116,7 @@ def line_chart(
         if band:
             edge = [at(x, low) for x, low, _ in band] + [at(x, high) for x, _, high in reversed(band)]
             parts.append(f'<polygon points="{" ".join(edge)}" fill="{colour(index)}" opacity="0.15"/>')
-        places = [at(x, y) for x, y in kept[name]]
-        if len(places) == 1:
-            centre = places[0].split(",")
-            parts.append(f'<circle cx="{centre[0]}" cy="{centre[1]}" r="3" fill="{colour(index)}"/>')
-        elif places:
-            parts.append(f'<polyline points="{" ".join(places)}" fill="none" {stroke(index)} stroke-width="1.8"/>')
+        parts.append(_line(index, [at(x, y) for x, y in kept[name]]))
         if legend:
             y = top + 10 + 18 * index
             parts.append(
@@ -130,6 +125,14 @@ def line_chart(
             )
             parts.append(f'<text x="{width - right + 36}" y="{y + 4}" class="tick">{escape(name)}</text>')
     return "".join([*parts, "</svg>"])
+
+
+def _line(index: int, places: Sequence[str]) -> str:
+    """The line of a series through places such as ``52.0,12.0``; a dot if there is one only."""
+    if len(places) == 1:
+        x, y = places[0].split(",")
+        return f'<circle cx="{x}" cy="{y}" r="3" fill="{colour(index)}"/>'
+    return f'<polyline points="{" ".join(places)}" fill="none" {stroke(index)} stroke-width="1.8"/>' if places else ""
 
 
 def _axis(low: float, high: float) -> list[float]:
