@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from accelerate import PartialState
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -73,10 +74,14 @@ def train_rl(
     Raises:
         StoreError: `out_dir` belongs to another training; `force` throws that away.
         ConfigError: no tasks, or a teacher's part without a guide.
-        TrainingError: no episode of a round was scored, or a loss that is not finite.
+        TrainingError: no episode of a round was scored, a loss that is not finite, or more than one process.
     """
     if not tasks:
         raise ConfigError("reinforcement: no tasks to play")
+    if (num_processes := PartialState().num_processes) > 1:
+        raise TrainingError(
+            f"launched with {num_processes} processes, expected one: they would all play the same episodes. Start it plainly."
+        )
     if config.distill_coefficient > 0 and (guide is None or distill is None):
         raise ConfigError(
             f"reinforcement: distill_coefficient is {config.distill_coefficient}, but no teacher is given. Name one, or set "

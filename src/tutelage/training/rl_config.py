@@ -158,7 +158,7 @@ class RLResult:
     trained_tokens: int
     """Tokens of the student's actions that were learnt from, counted once per update."""
     teacher_tokens: int
-    """Tokens that a teacher scored, in all rounds."""
+    """Tokens that a teacher read, its own context included, in all rounds."""
     seconds: float
     curve: tuple[Mapping[str, float], ...] = field(default=())
     """Measurements on the way, each with its ``round``."""

@@ -71,7 +71,7 @@ class GuidedRound:
     """By trajectory id. A trajectory that is missing is not taught."""
     metrics: Mapping[str, float]
     teacher_tokens: int
-    """Tokens that the teacher scored."""
+    """Tokens that the teacher read, its own context included."""
 
 
 class Guide(Protocol):
