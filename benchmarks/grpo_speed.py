@@ -1,0 +1,665 @@
+"""Speed of one GRPO update against TRL's GRPOTrainer: playing, scoring by the reference, learning.
+
+    OMP_NUM_THREADS=1 python benchmarks/grpo_speed.py           writes benchmarks/results/grpo_speed.md
+
+Both sides play the same games of the household world from the same weights (the built-in student), as many episodes of
+at most as many steps, at temperature 1, with a reference model, one update per round. They take turns in one process, on
+one thread: ours is `train_rl`, theirs `GRPOTrainer.train`, each from the start of an update to the start of the next.
+TRL plays by a `rollout_func`: `generate` over the whole history each turn, all live episodes in one batch, or one by one.
+
+Then the update alone on the same stored tensors, where both losses must be equal, and, for ours, what building graphs
+takes of a round with a teacher, and how a round grows with its episodes. Needs TRL and datasets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import AutoTokenizer, GenerationConfig, TrainerCallback
+from transformers.utils import logging
+from trl import GRPOConfig, GRPOTrainer
+
+from tutelage.envs.registry import make_env
+from tutelage.policies.local import LocalPolicy
+from tutelage.policies.packed_attention import use_packed_attention
+from tutelage.policies.privileged import Plan
+from tutelage.rendering.base import Renderer
+from tutelage.rendering.load import load_renderer
+from tutelage.students import student_path
+from tutelage.supervision.step_credit import step_weights
+from tutelage.tasks.registry import load_tasks
+from tutelage.training.batching import STREAMS, SampleUse, make_rows
+from tutelage.training.forward import TrainedPositions, load_model
+from tutelage.training.optim import make_optimizer
+from tutelage.training.rl import train_rl
+from tutelage.training.rl_config import RLConfig, RoundMetrics
+from tutelage.training.rl_round import Play, build_round, play_groups
+from tutelage.training.rl_update import DistillTerm, Updater
+from tutelage.training.teacher_guide import GuideConfig, TeacherGuide
+from tutelage.types import LossComponent, ParseOutcome, Task, TrainingSample
+
+RESULTS = Path(__file__).parent / "results"
+START = student_path("builtin:household_tiny")
+BETA = 0.01
+"""Of the reference's anchor, on both sides."""
+ACTION_TOKENS = 24
+"""At most so many tokens an action."""
+OURS, FLOAT32, BFLOAT16 = "tutelage, float32", "TRL, float32", "TRL, bfloat16 autocast"
+ONE_BY_ONE = "TRL, float32, episodes one by one"
+TRL_SIDES: dict[str, dict[str, Any]] = {FLOAT32: {"bf16": False}, BFLOAT16: {"bf16": True}}
+SAME_LOSS = 1e-6
+GROWTH = (32, 64, 128)
+"""Episodes of a round."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    groups: int
+    group_size: int
+    max_steps: int
+    pairs: int
+    """Updates of each side that are timed."""
+    micro_batch: int = 32
+    """Episodes in one forward pass of TRL."""
+
+    @property
+    def episodes(self) -> int:
+        return self.groups * self.group_size
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of one stretch of work."""
+
+    cpu: float
+    wall: float
+
+
+class Stopwatch:
+    """CPU and wall seconds since the last look at it."""
+
+    def __init__(self) -> None:
+        self.lap()
+
+    def lap(self) -> Spent:
+        now = (time.process_time(), time.perf_counter())
+        before, self._last = getattr(self, "_last", now), now
+        return Spent(now[0] - before[0], now[1] - before[1])
+
+
+def games(setting: Setting, count: int | None = None) -> list[Task]:
+    return load_tasks("household", "train", 0, count or setting.groups, size="small", max_steps=setting.max_steps)
+
+
+def our_config(setting: Setting, num_rounds: int, **options: Any) -> RLConfig:
+    """Ours as TRL is set. The rate is so low that play stays what it is from update to update."""
+    common: dict[str, Any] = {
+        "num_rounds": num_rounds, "tasks_per_round": setting.groups, "group_size": setting.group_size,
+        "updates_per_round": 1, "reference_coefficient": BETA, "invalid_action_penalty": 0.0, "learning_rate": 1e-6,
+        "warmup_updates": 0, "num_threads": 1,
+    }  # fmt: skip
+    return RLConfig(**{**common, **options})
+
+
+# TRL's side
+
+
+class Game:
+    """One episode as ids, grown turn by turn: what a rollout_func has to return of it."""
+
+    def __init__(self, task: Task, renderer: Renderer) -> None:
+        self.env = make_env(task)
+        self.renderer = renderer
+        self.num_steps = 0
+        self.prompt_ids = renderer.observation_ids(self.env.reset(0), first=True)
+        self.completion_ids: list[int] = []
+        self.env_mask: list[int] = []
+        self.live = True
+
+    def context(self) -> list[int]:
+        return self.prompt_ids + self.completion_ids
+
+    def take(self, token_ids: Sequence[int], *, stopped: bool) -> None:
+        """Make the step that was sampled. A reply without an end is the last one, as in our rollouts."""
+        action = self.renderer.parse(token_ids, stopped=stopped)
+        result = self.env.step(action)
+        self.num_steps += 1
+        self.completion_ids += token_ids
+        self.env_mask += [1] * len(token_ids)
+        self.live = not (result.terminated or result.truncated or action.parse is ParseOutcome.ENDED_WITHOUT_STOP)
+        if self.live:
+            observed = self.renderer.observation_ids(result.observation, first=False)
+            self.completion_ids += observed
+            self.env_mask += [0] * len(observed)
+
+
+@dataclass
+class RolloutFunc:
+    """Plays the games that the prompts name, with `generate` over the whole history each turn."""
+
+    tasks: dict[str, Task]
+    renderer: Renderer
+    batched: bool = True
+    """All live episodes in one call. False: each episode by itself, from its first turn to its last."""
+    spent: Spent = Spent(0.0, 0.0)
+    steps: int = 0
+    tokens: int = 0
+
+    def __call__(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
+        watch = Stopwatch()
+        played = [Game(self.tasks[prompt], self.renderer) for prompt in prompts]
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        batches = [played] if self.batched else [[game] for game in played]
+        with torch.inference_mode():
+            for batch in batches:
+                while live := [game for game in batch if game.live]:
+                    self._turn(model, live)
+        self.steps = sum(game.num_steps for game in played)
+        self.tokens = sum(sum(game.env_mask) for game in played)
+        self.spent = watch.lap()
+        return {
+            "prompt_ids": [game.prompt_ids for game in played],
+            "completion_ids": [game.completion_ids for game in played],
+            "env_mask": [game.env_mask for game in played],
+            "logprobs": None,
+            "score": [10.0 * (game.env.reward() or 0.0) for game in played],
+        }
+
+    def _turn(self, model: Any, live: Sequence[Game]) -> None:
+        stop, pad = self.renderer.stop_token_id, self.renderer.pad_token_id
+        contexts = [game.context() for game in live]
+        longest = max(map(len, contexts))
+        input_ids = torch.full((len(contexts), longest), pad)
+        mask = torch.zeros_like(input_ids)
+        for row, context in enumerate(contexts):
+            input_ids[row, longest - len(context) :] = torch.tensor(context)
+            mask[row, longest - len(context) :] = 1
+        config = GenerationConfig(
+            do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=ACTION_TOKENS, eos_token_id=stop,
+            pad_token_id=pad,
+        )  # fmt: skip
+        output = model.generate(input_ids=input_ids, attention_mask=mask, generation_config=config)
+        for game, ids in zip(live, output[:, longest:].tolist(), strict=True):
+            stopped = stop in ids
+            game.take(ids[: ids.index(stop) + 1] if stopped else ids, stopped=stopped)
+
+
+def score_of(completions: Sequence[str], score: Sequence[float], **_: Any) -> list[float]:
+    return list(score)
+
+
+def make_trainer(setting: Setting, out: Path, play: RolloutFunc, num_updates: int, **options: Any) -> Any:
+    """TRL's trainer in the setting that was fastest here."""
+    settings: dict[str, Any] = {
+        "output_dir": str(out), "max_steps": num_updates, "per_device_train_batch_size": min(setting.micro_batch, setting.episodes),
+        "gradient_accumulation_steps": max(1, setting.episodes // setting.micro_batch), "num_generations": setting.group_size,
+        "shuffle_dataset": False, "beta": BETA, "use_bias_correction_kl": False, "loss_type": "dapo", "delta": 3.0, "epsilon": 0.2, "temperature": 1.0,
+        "max_completion_length": 4096, "learning_rate": 1e-6, "lr_scheduler_type": "constant", "adam_beta2": 0.98,
+        "max_grad_norm": 1.0, "optim": "adamw_torch_fused", "bf16": False, "fp16": False, "gradient_checkpointing": False,
+        "use_cpu": True, "report_to": [], "save_strategy": "no", "logging_steps": 10**9, "disable_tqdm": True,
+        "model_init_kwargs": {"dtype": "float32"},
+    }  # fmt: skip
+    rows = [{"prompt": task_id} for task_id in play.tasks]
+    return GRPOTrainer(
+        model=str(START),
+        args=GRPOConfig(**{**settings, **options}),
+        train_dataset=Dataset.from_list(rows),
+        reward_funcs=score_of,
+        processing_class=AutoTokenizer.from_pretrained(START),
+        rollout_func=play,
+    )
+
+
+class OnDemand(TrainerCallback):  # type: ignore[misc]
+    """Lets a trainer's own loop run in a thread, one update whenever it is asked for. Those never asked for never run."""
+
+    def __init__(self) -> None:
+        self._error: BaseException | None = None
+        self._go = threading.Semaphore(0)
+        self._waits = threading.Semaphore(0)
+
+    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+        self._waits.release()
+        self._go.acquire()
+
+    def start(self, trainer: Any) -> None:
+        """Returns once the trainer is about to begin its first update."""
+        trainer.add_callback(self)
+        threading.Thread(target=self._train, args=[trainer], daemon=True).start()
+        self._wait()
+
+    def update(self) -> None:
+        """One update, up to the beginning of the next or the end of the training."""
+        self._go.release()
+        self._wait()
+
+    def _train(self, trainer: Any) -> None:
+        try:
+            trainer.train()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._waits.release()
+
+    def _wait(self) -> None:
+        self._waits.acquire()
+        if self._error is not None:
+            raise self._error
+
+
+# Whole updates
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update of one side."""
+
+    spent: Spent
+    rollout_share: float
+    """Of the wall clock, 0 to 1."""
+    steps: int
+    tokens: int
+    """Sampled ones."""
+
+
+def whole_updates(setting: Setting, folder: Path) -> dict[str, list[Update]]:
+    """All sides in turns; our first update, with what is done once, is left out. One by one comes once, at the end."""
+    tasks = games(setting)
+    updates: dict[str, list[Update]] = {OURS: [], **{side: [] for side in TRL_SIDES}, ONE_BY_ONE: []}
+    plays, loops = {}, {}
+    for side, options in TRL_SIDES.items():
+        plays[side] = RolloutFunc({task.task_id: task for task in tasks}, load_renderer(START))
+        loops[side] = OnDemand()
+        loops[side].start(make_trainer(setting, folder / "trl", plays[side], setting.pairs + 2, **options))
+    watch = Stopwatch()
+
+    def trl_turn(loop: str, side: str) -> None:
+        play = plays[loop]
+        watch.lap()
+        loops[loop].update()
+        spent = watch.lap()
+        updates[side].append(Update(spent, play.spent.wall / spent.wall, play.steps, play.tokens))
+
+    def turn(row: RoundMetrics) -> None:
+        values, spent = row.values, watch.lap()
+        if row.round_index > 0:
+            steps = round(values["rollout/steps"] * setting.episodes)
+            share = values["time/rollout_seconds"] / spent.wall
+            updates[OURS].append(Update(spent, share, steps, int(values["rollout/policy_tokens"])))
+            for side in TRL_SIDES:
+                trl_turn(side, side)
+        watch.lap()
+
+    train_rl(START, tasks, our_config(setting, setting.pairs + 1), folder / "ours", on_round=turn)
+    plays[FLOAT32].batched = False
+    trl_turn(FLOAT32, ONE_BY_ONE)
+    return updates
+
+
+# The update alone
+
+
+def stored_samples(setting: Setting) -> list[TrainingSample]:
+    """Samples of one round of our play, with credit and earlier log-probabilities that give every part of the loss work."""
+    config, play = our_config(setting, 1), Play()
+    policy = LocalPolicy(START, temperature=1.0, max_action_tokens=play.max_action_tokens, max_context=play.max_context)
+    made = build_round(play_groups(policy, games(setting), config, play, 0), policy.renderer, config, play)
+    generator = torch.Generator().manual_seed(0)
+    return [_with_noise(sample, generator) for sample in made.samples]
+
+
+def _with_noise(sample: TrainingSample, generator: torch.Generator) -> TrainingSample:
+    length = len(sample.token_ids)
+    credit = float(torch.randn(1, generator=generator))
+    noise = 0.3 * torch.randn(2, length, generator=generator)
+    played = [0.0 if value is None else value for value in sample.rollout_logprobs or ()]
+    old, reference = ([value + float(off) for value, off in zip(played, row, strict=True)] for row in noise)
+    return replace(
+        sample,
+        advantages=(credit,) * length,
+        rollout_logprobs=tuple(old),
+        reference_logprobs=tuple(reference),
+    )
+
+
+def trl_inputs(samples: Sequence[TrainingSample], rows: int) -> list[dict[str, torch.Tensor]]:
+    """What TRL makes of a round: prompts padded on the left, completions on the right, to one length for all parts."""
+    prompts = [sample.loss_mask.index(True) for sample in samples]
+    longest_prompt = max(prompts)
+    longest = max(len(sample.token_ids) - start for sample, start in zip(samples, prompts, strict=True))
+
+    def left(values: Sequence[Any], start: int) -> list[Any]:
+        return [0] * (longest_prompt - start) + list(values[:start])
+
+    def right(values: Sequence[Any], start: int) -> list[Any]:
+        return list(values[start:]) + [0] * (longest - len(values) + start)
+
+    parts = []
+    for first in range(0, len(samples), rows):
+        some = list(zip(samples, prompts, strict=True))[first : first + rows]
+        parts.append(
+            {
+                "prompt_ids": torch.tensor([left(sample.token_ids, start) for sample, start in some]),
+                "prompt_mask": torch.tensor([left([1] * start, start) for _, start in some]),
+                "completion_ids": torch.tensor([right(sample.token_ids, start) for sample, start in some]),
+                "completion_mask": torch.tensor([right([1] * len(sample.token_ids), start) for sample, start in some]),
+                "tool_mask": torch.tensor([right([int(on) for on in one.loss_mask], start) for one, start in some]),
+                "advantages": torch.tensor([sample.advantages[0] for sample, _ in some if sample.advantages]),
+                "old_per_token_logps": torch.tensor([right(one.rollout_logprobs or (), start) for one, start in some]),
+                "ref_per_token_logps": torch.tensor(
+                    [right(one.reference_logprobs or (), start) for one, start in some]
+                ),
+                "num_items_in_batch": torch.tensor(sum(sample.num_trained_tokens for sample in samples)),
+            }
+        )
+    return parts
+
+
+def our_update(samples: Sequence[TrainingSample], setting: Setting) -> Callable[[], float]:
+    """One update on stored samples, from the samples on. Returns its loss."""
+    model = load_model(str(START)).eval()
+    use_packed_attention(model)
+    scorer = TrainedPositions(model)
+    optimizer = make_optimizer(scorer, learning_rate=0.0, betas=(0.9, 0.98), weight_decay=0.0)
+    updater = Updater(scorer, our_config(setting, 1))
+    uses = [SampleUse(index, 0) for index in range(len(samples))]
+
+    def update() -> float:
+        rows = make_rows(samples, uses, [LossComponent.PG, LossComponent.DISTILL], streams=STREAMS)
+        told = updater.accumulate(rows)
+        torch.nn.utils.clip_grad_norm_(scorer.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return told["pg/loss"] + BETA * told["reference/loss"]
+
+    return update
+
+
+def trl_update(
+    samples: Sequence[TrainingSample], setting: Setting, folder: Path, **options: Any
+) -> Callable[[], float]:
+    """The same with TRL's loss, from its padded tensors on, and the same optimizer."""
+    play = RolloutFunc({task.task_id: task for task in games(setting)}, load_renderer(START))
+    trainer = make_trainer(setting, folder / "alone", play, 1, **options)
+    parts = trl_inputs(samples, trainer.args.per_device_train_batch_size)
+    trainer.current_gradient_accumulation_steps = trainer.args.steps_per_generation
+    model = trainer.model.train()
+    optimizer = make_optimizer(model, learning_rate=0.0, betas=(0.9, 0.98), weight_decay=0.0)
+
+    def update() -> float:
+        total = 0.0
+        for part in parts:
+            loss = trainer._compute_loss(model, part)
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return total
+
+    return update
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Updates on stored samples."""
+
+    spent: dict[str, list[Spent]]
+    losses: dict[str, float]
+    largest_gap: float
+    """Between our loss and TRL's, both in float32, over all repeats."""
+    tokens: int
+    trained_tokens: int
+
+
+def updates_alone(setting: Setting, folder: Path) -> Alone:
+    """All sides in turns on the same samples. The rate is 0, so that every repeat must give the same loss."""
+    samples = stored_samples(setting)
+    sides = {OURS: our_update(samples, setting)}
+    sides |= {side: trl_update(samples, setting, folder, **options) for side, options in TRL_SIDES.items()}
+    spent: dict[str, list[Spent]] = {side: [] for side in sides}
+    losses: dict[str, float] = {}
+    gap = 0.0
+    for repeat in range(setting.pairs + 1):
+        for side, update in sides.items():
+            watch = Stopwatch()
+            losses[side] = update()
+            if repeat:
+                spent[side].append(watch.lap())
+        gap = max(gap, abs(losses[OURS] - losses[FLOAT32]))
+        if gap > SAME_LOSS:
+            raise SystemExit(f"the losses differ by {gap:.1e}, so times would compare different work: {losses}")
+    lengths = [len(sample.token_ids) for sample in samples]
+    return Alone(spent, losses, gap, sum(lengths), sum(sample.num_trained_tokens for sample in samples))
+
+
+# What graphs take of a round, and growth
+
+
+@dataclass(frozen=True)
+class GuidedRound:
+    episodes: int
+    steps: int
+    spent: Spent
+    round_wall: float
+    graph_wall: float
+
+
+def guided_rounds(setting: Setting, episodes: Sequence[int], folder: Path) -> list[GuidedRound]:
+    """A round of GraphOPD at each number of episodes: the second of two, as the first has checks of its own."""
+    found = []
+    for count in episodes:
+        guide = TeacherGuide(
+            GuideConfig(step_weights=step_weights("graphopd")), load_renderer(START), context=Plan("shortest")
+        )
+        groups = count // setting.group_size
+        config = our_config(setting, 2, tasks_per_round=groups, distill_coefficient=0.1)
+        watch, spent, rows = Stopwatch(), [], []
+
+        def turn(
+            row: RoundMetrics, watch: Stopwatch = watch, spent: list[Spent] = spent, rows: list[Any] = rows
+        ) -> None:
+            spent.append(watch.lap())
+            rows.append(row.values)
+
+        train_rl(
+            START, games(setting, groups), config, folder / f"guided-{count}", guide=guide,
+            distill=DistillTerm.of("k1_pg"), on_round=turn,
+        )  # fmt: skip
+        values = rows[1]
+        found.append(
+            GuidedRound(
+                episodes=count,
+                steps=round(values["rollout/steps"] * count),
+                spent=spent[1],
+                round_wall=values["time/round_seconds"],
+                graph_wall=values["time/graph_seconds"],
+            )
+        )
+    return found
+
+
+# The page
+
+
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Theirs over ours of each pair: the median, and the range of several."""
+    each = sorted(b / a for a, b in zip(ours, theirs, strict=True))
+    told = f"**{statistics.median(each):.2f}**"
+    return told if len(each) == 1 else f"{told} ({each[0]:.2f}-{each[-1]:.2f})"
+
+
+def median(values: Iterable[float]) -> float:
+    return statistics.median(list(values))
+
+
+def whole_table(updates: dict[str, list[Update]]) -> list[str]:
+    lines = [
+        "| one update | CPU s | wall s | of it playing | steps | sampled tokens | CPU over ours | per sampled token |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    ours = updates[OURS]
+    for side, some in updates.items():
+        cpu = median(one.spent.cpu for one in some)
+        share = median(one.rollout_share for one in some)
+        over = per_token = "1"
+        if side != OURS:
+            base = ours[-len(some) :]
+            over = ratios([one.spent.cpu for one in base], [one.spent.cpu for one in some])
+            per_token = ratios(
+                [one.spent.cpu / one.tokens for one in base], [one.spent.cpu / one.tokens for one in some]
+            )
+        lines.append(
+            f"| {side} | {cpu:.2f} | {median(one.spent.wall for one in some):.2f} | {share:.0%} "
+            f"| {median(one.steps for one in some):,.0f} | {median(one.tokens for one in some):,.0f} | {over} | {per_token} |"
+        )
+    return lines
+
+
+def alone_table(alone: Alone) -> list[str]:
+    lines = ["| update on stored tensors | loss | CPU s | wall s | CPU over ours |", "|---|---|---|---|---|"]
+    ours = [one.cpu for one in alone.spent[OURS]]
+    for side, some in alone.spent.items():
+        over = "1" if side == OURS else ratios(ours, [one.cpu for one in some])
+        lines.append(
+            f"| {side} | {alone.losses[side]:.7f} | {median(one.cpu for one in some):.2f} "
+            f"| {median(one.wall for one in some):.2f} | {over} |"
+        )
+    return lines
+
+
+def growth_table(rounds: Sequence[GuidedRound]) -> list[str]:
+    lines = [
+        "| episodes | steps | CPU s | CPU ms an episode | CPU ms a step | graphs, ms | share of the round |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in rounds:
+        cpu = 1000 * one.spent.cpu
+        lines.append(
+            f"| {one.episodes} | {one.steps:,} | {one.spent.cpu:.2f} | {cpu / one.episodes:.1f} | {cpu / one.steps:.2f} "
+            f"| {1000 * one.graph_wall:.1f} | {one.graph_wall / one.round_wall:.2%} |"
+        )
+    return lines
+
+
+def machine() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "trl"))
+    return (
+        f"{names[0] if names else platform.machine()}, one thread, Python {platform.python_version()}, {packages}, "
+        f"{os.cpu_count()} cores with load {os.getloadavg()[0]:.1f} at the end"
+    )
+
+
+def page(
+    setting: Setting, updates: dict[str, list[Update]], alone: Alone, rounds: Sequence[GuidedRound], command: str
+) -> str:
+    episodes = f"{setting.groups} groups of {setting.group_size} episodes of at most {setting.max_steps} steps"
+    graphs = sum(one.graph_wall for one in rounds) / sum(one.round_wall for one in rounds)
+    lines = [
+        "# GRPO: tutelage and TRL on one CPU thread",
+        "",
+        f"Command: `{command}`  ",
+        f"Machine: {machine()}",
+        "",
+        f"{episodes} in small games of the household world,",
+        "the built-in student (Llama of 0.95 M parameters), temperature 1, an anchor to a reference model, one update a round.",
+        "The sides take turns in one process. CPU seconds are the main figure; wall seconds tell of the other users of the",
+        "machine too. Medians; ratios are of neighbours in time, with their range.",
+        "",
+        "## A whole update: playing, credit, the reference's pass, forward, backward, optimizer",
+        "",
+        *whole_table(updates),
+        "",
+        "TRL: `GRPOTrainer` with a `rollout_func` that calls `generate` over the whole history, for all live episodes in one",
+        f"batch or for one; {setting.micro_batch} episodes in a forward pass, no gradient checkpointing, fused AdamW, no pass for old",
+        "log-probabilities; in float32 as ours, and with autocast. Both sides draw their own episodes, so steps and tokens",
+        "differ a little: the last column is per sampled token. Share of playing: by the wall clock.",
+        "",
+        "## The update alone, on the same stored tensors",
+        "",
+        *alone_table(alone),
+        "",
+        f"{alone.tokens:,} tokens, {alone.trained_tokens:,} of them trained, with random credit and shifted log-probabilities of play and",
+        f"reference, so that clip and anchor are at work. Our loss and TRL's in float32 differ by {alone.largest_gap:.0e} at most (above",
+        f"{SAME_LOSS:.0e} the run ends). Autocast computes another loss.",
+        "",
+        "## A round with a teacher: what graphs take, and growth",
+        "",
+        *growth_table(rounds),
+        "",
+        f"Graphs take {graphs:.2%} of all three rounds. Published, for models of billions on GPUs: 0.13 to 0.31 %.",
+        "The method is `graphopd`: the student itself, told a plan, teaches the steps that graph and divergence choose. A round",
+        "is playing, scoring by student, teacher and reference, and one update. Graphs are footprints, graph, walk, aptitude and",
+        "choice; their time is read from the wall clock (`time/graph_seconds` over `time/round_seconds`), so that an interruption",
+        "by another process may fall into it.",
+        "",
+        "## What the sides do differently",
+        "",
+        *DIFFERENCES,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+DIFFERENCES = (
+    "- TRL as a user writes it feeds the whole history to `generate` each turn, and a batch goes on until its longest action",
+    "  ends; we keep keys and values over turns and feed new tokens only. One can write that into a `rollout_func` too: what",
+    "  then remains of the difference is about that of the second table.",
+    "- TRL projects all tokens of a completion to the vocabulary, observations included, and pads a round to its longest",
+    "  episode; we project trained tokens alone and pack episodes without padding.",
+    "- TRL decodes completions to text and keeps figures of its own; we record each sampled token's log-probability and what",
+    "  each step did, and write every episode and a checkpoint with the optimizer to disk each round, so that a killed training",
+    "  goes on. All of it is in the times. TRL saves nothing in this setting.",
+    "- Only TRL has mixed precision for this on a CPU: our `precision` sets weights and computation alike. Only TRL plays with",
+    "  vLLM and trains on many GPUs. Nothing of that is measured here.",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--groups", type=int, default=4)
+    parser.add_argument("--group-size", type=int, default=8)
+    parser.add_argument("--max-steps", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=3, help="updates of each side that are timed")
+    parser.add_argument("--micro-batch", type=int, default=32, help="episodes in one forward pass of TRL")
+    parser.add_argument("--dry", action="store_true", help="print the page and write nothing")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    setting = Setting(
+        arguments.groups, arguments.group_size, arguments.max_steps, arguments.pairs, arguments.micro_batch
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        warm_up = Setting(1, 2, 4, 1)
+        whole_updates(warm_up, folder / "warm-up")
+        updates = whole_updates(setting, folder)
+        print("\n".join(whole_table(updates)), flush=True)
+        alone = updates_alone(setting, folder)
+        print("\n".join(alone_table(alone)), flush=True)
+        rounds = guided_rounds(setting, [setting.episodes * count // GROWTH[0] for count in GROWTH], folder)
+    text = page(setting, updates, alone, rounds, "OMP_NUM_THREADS=1 python " + " ".join(sys.argv))
+    print(text)
+    if not arguments.dry:
+        (RESULTS / "grpo_speed.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
