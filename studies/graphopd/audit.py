@@ -300,8 +300,9 @@ def cell(table: CreditTable, signal: str, measure: str, *, interval: bool = Fals
     found = table.row(signal).measures.get(measure)
     if found is None:
         return "-"
-    ends = f" [{found.low:.2f}, {found.high:.2f}]" if interval else ""
-    return f"{found.estimate:.2f}{ends}"
+    # A number that rounds to zero has no sign.
+    middle, low, high = (f"{round(value, 2) + 0.0:.2f}" for value in (found.estimate, found.low, found.high))
+    return f"{middle} [{low}, {high}]" if interval else middle
 
 
 def source_of(trajectory_id: str) -> str:
