@@ -32,6 +32,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/footprint_agreement.py
 	$(BIN)/python benchmarks/rollout_speed.py
 	$(BIN)/python benchmarks/sft_speed.py
+	$(BIN)/python benchmarks/grpo_speed.py
 
 wheel: $(VENV)/.installed-dev
 	$(BIN)/python -m build --wheel --outdir dist .
