@@ -150,9 +150,16 @@ def test_show_a_sample_token_by_token(finished: Path, capsys: pytest.CaptureFixt
     assert shown[-1] == "student expert template trained"
 
 
+def test_audit_of_a_rollout(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = said(capsys, "audit", str(finished), "corrections", "--signals", "degree", "--out", str(tmp_path))
+    assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["degree", "random"]
+    assert (tmp_path / "tables.md").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["audit", "RUN", "imitation", "--out", "RUN/audit"], "Give longer episodes"),
         (["show", "RUN"], "name a part of the run"),
         (["show", "RUN", "correctons"], "Did you mean 'corrections'?"),
         (["show", "RUN", "corrections", "--index", "99"], "there is no --index 99"),
@@ -166,7 +173,7 @@ def test_show_a_sample_token_by_token(finished: Path, capsys: pytest.CaptureFixt
 def test_what_cannot_be_done_is_explained(
     finished: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(finished) if one == "RUN" else one for one in arguments]) == 2
+    assert main([one.replace("RUN", str(finished)) for one in arguments]) == 2
     assert message in capsys.readouterr().err
 
 

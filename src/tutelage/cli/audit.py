@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -90,11 +90,7 @@ def audit(
             result = _with_closed_loop(result, trajectories, tasks, closed_loop, student, out, tell)
     scores = score_cases(result.cases, seed=seed)
     if not scores.cases:
-        left = ", ".join(f"{number} {reason}" for reason, number in {**result.rejected, **scores.left_out}.items())
-        raise ConfigError(
-            f"{path}: nothing to compare; of {len(trajectories)} trajectories: {left}.\n"
-            "  Rejected ones were played on other games or under other settings: look at --games, --max-steps, --accept-put."
-        )
+        raise ConfigError(_nothing(path, len(trajectories), result.rejected, scores.left_out))
     found = Audit(
         title=f"Replay audit of {path}",
         command=f"tutelage audit {run}{f' {name}' if name else ''}",
@@ -108,6 +104,16 @@ def audit(
         print((out / "audit.json").read_text(encoding="utf-8"), end="")
     else:
         print(f"{plain_table(found.tables)}\n\n{count_line(found)}\n-> {out}")
+
+
+def _nothing(path: Path, number: int, rejected: Mapping[str, int], left_out: Mapping[str, int]) -> str:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in {**rejected, **left_out}.items())
+    remedy = (
+        "Rejected ones were played on other games or under other settings: look at --games, --max-steps, --accept-put."
+        if rejected
+        else "Give longer episodes: at least five steps, of which some matter more than others."
+    )
+    return f"{path}: nothing to compare; of {number} trajectories: {reasons}.\n  {remedy}"
 
 
 def _intervention(name: str) -> Intervention:
