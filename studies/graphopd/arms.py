@@ -18,7 +18,7 @@ FIRST_GAME = 1000
 GAMES_PER_SEED = 20_000
 COEFFICIENT = 0.03
 """Of the distillation, chosen on a seed of its own (``--tune``), equally often for the arms that it matters for."""
-TUNED = (0.01, 0.03, 0.1, 0.3)
+TUNED = (0.03, 0.1, 0.3)
 TUNING_SEED = 9
 TUNING_ARMS = ("graphopd", "uniform")
 
