@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tutelage.analysis.closed_loop import closed_loop_impact
+from tutelage.analysis.closed_loop import ClosedLoop, closed_loop_impact
 from tutelage.analysis.credit import CreditCase, score_cases
 from tutelage.analysis.credit_audit import AuditResult, run_audit
 from tutelage.analysis.credit_search import Audited, Found, candidate_signals, candidates, search_signals
 from tutelage.analysis.credit_tables import CreditTable, in_second_half, make_tables
+from tutelage.analysis.ranks import is_constant, rank_correlation
 from tutelage.policies.experts.household import HouseholdExpert
 from tutelage.policies.local import LocalPolicy
 from tutelage.reports.audit import Audit, write_audit
@@ -75,17 +76,21 @@ def main() -> None:
     models = {"early": options.early, "late": options.late}
     sources = [generated(name, model, options.count, options.cache) for name, model in models.items()]
     audited = {source.name: audit(source) for source in sources}
-    if options.closed_loop:
-        for source in sources:
-            loop = closed(source, audited[source.name], models[source.name], options.closed_loop, options.cache)
-            audited[source.name] = loop
     loops = f" --closed-loop {options.closed_loop}" if options.closed_loop else ""
+    if options.closed_loop:
+        found_loops: dict[str, ClosedLoop] = {}
+        for source in sources:
+            found = closed(source, audited[source.name], models[source.name], options.closed_loop, options.cache)
+            audited[source.name] = with_loops(audited[source.name], found)
+            found_loops |= found
+        cases = [case for result in audited.values() for case in result.cases if case.closed_loop is not None]
+        write_atomic(RESULTS / "closed_loop.md", closed_text(cases, found_loops, command + loops).encode())
     report("generated", "Replay audit, generated games", command + loops, audited, options.cache)
     if options.games is not None:
         real = real_games(options.games, options.late, options.cache)
-        found = {source.name: audit(source) for source in real}
-        report("real", "Replay audit, real ALFWorld games", f"{command} --games FOLDER", found, options.cache)
-        sources, audited = sources + real, audited | found
+        on_real = {source.name: audit(source) for source in real}
+        report("real", "Replay audit, real ALFWorld games", f"{command} --games FOLDER", on_real, options.cache)
+        sources, audited = sources + real, audited | on_real
     if not options.no_search:
         search(sources, audited, command)
 
@@ -141,13 +146,13 @@ def audit(source: Source) -> AuditResult:
     return result
 
 
-def closed(source: Source, result: AuditResult, model: Path, count: int, cache: Path) -> AuditResult:
-    """The closed-loop impact on `count` trajectories, drawn by a hash of their ids, half of them successes."""
+def closed(source: Source, result: AuditResult, model: Path, count: int, cache: Path) -> dict[str, ClosedLoop]:
+    """The closed loop on `count` trajectories, drawn by a hash of their ids, half of them successes."""
     started = time.monotonic()
     counting = sorted((case for case in result.cases if case.left_out is None), key=order)
     solved = [case.trajectory_id for case in counting if case.impact.success][: count // 2]
     failed = [case.trajectory_id for case in counting if not case.impact.success][: count - len(solved)]
-    loops = closed_loop_impact(
+    return closed_loop_impact(
         [one for one in source.trajectories if one.trajectory_id in {*solved, *failed}],
         source.tasks,
         LocalPolicy(model, temperature=TEMPERATURE, seed=0, num_threads=1),
@@ -155,11 +160,65 @@ def closed(source: Source, result: AuditResult, model: Path, count: int, cache: 
         path=cache / f"{source.name}-continuations.jsonl",
         on_progress=lambda done, total: say(f"{source.name}: closed loop {done} of {total}", started),
     )
+
+
+def with_loops(result: AuditResult, loops: dict[str, ClosedLoop]) -> AuditResult:
     cases = tuple(
         replace(case, closed_loop=loops[case.trajectory_id].impact) if case.trajectory_id in loops else case
         for case in result.cases
     )
     return replace(result, cases=cases)
+
+
+def closed_text(cases: Sequence[CreditCase], loops: dict[str, ClosedLoop], command: str) -> str:
+    """How large the closed-loop impact is, whether it agrees with the open loop, and with itself."""
+    lines = [
+        "# Closed loop",
+        "",
+        f"Made by `{command}`. Four continuations (seeds 0 to 3) after every prefix; impact is the mean success after the step "
+        "minus that after its omission. *With itself*: rank correlation of the impact by seeds 0 and 2 with that by seeds 1 and "
+        "3, over the trajectories in which both vary: what repeats of it.",
+        "",
+        "| episodes | number | steps | success from the start | steps with impact not 0 | mean impact, steps with S = 1 | "
+        "steps with open-loop impact above 0 | the other steps | rho with the open loop | with itself |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, wanted in (("solved", True), ("failed", False)):
+        mine = [case for case in cases if case.impact.success is wanted]
+        closed_impact = np.concatenate([np.array(case.closed_loop) for case in mine])
+        opened = np.concatenate([np.array(case.impact.impact) for case in mine]) > 1e-9
+        dropped = np.concatenate([np.array(case.impact.success_drop) for case in mine]) == 1.0
+        starts = [np.mean([one is not None for one in loops[case.trajectory_id].solved_at[0]]) for case in mine]
+        both = [(np.array(case.closed_loop), np.array(case.impact.impact)) for case in mine]
+        halves = [
+            (every_other(loops[case.trajectory_id], 0), every_other(loops[case.trajectory_id], 1)) for case in mine
+        ]
+        cells = [
+            *(str(len(mine)), str(len(closed_impact)), f"{np.mean(starts):.2f}", f"{np.mean(closed_impact != 0):.2f}"),
+            *(mean_text(closed_impact[chosen]) for chosen in (dropped, opened, ~opened)),
+            *(agreement(pairs) for pairs in (both, halves)),
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def every_other(loop: ClosedLoop, first: int) -> np.ndarray:
+    return np.array(replace(loop, solved_at=tuple(seeds[first::2] for seeds in loop.solved_at)).impact)
+
+
+def mean_text(values: np.ndarray) -> str:
+    """Mean with its standard error over steps."""
+    if not len(values):
+        return "-"
+    return f"{values.mean():.3f} (se {values.std() / np.sqrt(len(values)):.3f}, {len(values)} steps)"
+
+
+def agreement(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
+    """Mean rank correlation over the pairs that vary, with its standard error."""
+    found = np.array([float(rank_correlation(a, b)) for a, b in pairs if not is_constant(a) and not is_constant(b)])
+    if not len(found):
+        return "-"
+    return f"{found.mean():.2f} (se {found.std() / np.sqrt(len(found)):.2f}, {len(found)} episodes)"
 
 
 def order(case: CreditCase) -> int:
@@ -277,8 +336,8 @@ def proof(name: str, audited: Sequence[Audited], chosen: dict[str, AptitudeConfi
     lines = [
         f"## {name}: {whole.num_cases} trajectories, {whole.num_solved} solved; chance of Hit@10% {whole.chance:.2f}",
         "",
-        "| signal | rho | successes | failures | given position | without last | Hit@10% earlier | tolerant | later | successes, earlier |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| signal | rho | successes | failures | given position | without last | Hit@10% earlier | tolerant | later | successes, earlier | failures, earlier |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in whole.rows:
         cells = [
@@ -291,6 +350,7 @@ def proof(name: str, audited: Sequence[Audited], chosen: dict[str, AptitudeConfi
             cell(whole, row.signal, "hit_tolerant"),
             cell(whole, row.signal, "hit_later"),
             cell(solved, row.signal, "hit_earlier"),
+            cell(failed, row.signal, "hit_earlier"),
         ]
         lines.append(f"| {row.signal} | {' | '.join(cells)} |")
     return [*lines, ""]
