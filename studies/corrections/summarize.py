@@ -225,25 +225,27 @@ def draw_main(arms: dict[str, dict[int, dict[str, Any]]]) -> None:
 
 
 def draw_map(settings: dict[str, dict[str, dict[int, dict[str, Any]]]]) -> None:
-    """Corrections minus 2N imitation over the strength of the student, one point per setting."""
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
-    for axis, play in zip(axes, PLAYS, strict=True):
-        for name, arms in settings.items():
-            found = contrast(arms, "corrections", "double", play)
-            if found is None:
-                continue
-            strength = 100 * outcomes(arms["imitation"], play, sorted(arms["imitation"])).mean()
-            axis.errorbar(
-                [strength], [found["difference"]],
-                yerr=[[found["difference"] - found["low"]], [found["high"] - found["difference"]]],
-                fmt="o", color="#2f8f5b", ecolor="#9bc9ad", capsize=2,
-            )  # fmt: skip
-            axis.annotate(name, (strength, found["difference"]), xytext=(5, 4), textcoords="offset points", fontsize=8)
-        axis.axhline(0, color="#666", linewidth=0.8)
-        axis.set_xlabel("success of imitation on N, %")
+    """Corrections minus 2N imitation, one row per setting, weakest student first."""
+    rows = []
+    for name, arms in settings.items():
+        found = [contrast(arms, "corrections", "double", play) for play in PLAYS]
+        if found[0] is not None:
+            seeds = sorted(arms["imitation"])
+            rows.append((100 * outcomes(arms["imitation"], "greedy", seeds).mean(), name, len(seeds), found))
+    rows.sort(key=lambda row: -row[0])
+    figure, axes = plt.subplots(1, 2, figsize=(11, 0.36 * len(rows) + 1.2), sharey=True)
+    for axis, play_index, play in zip(axes, range(2), PLAYS, strict=True):
+        for place, (_, _, _, found) in enumerate(rows):
+            one = found[play_index]
+            assert one is not None
+            axis.plot([one["low"], one["high"]], [place] * 2, color="#2f8f5b", linewidth=3, alpha=0.35)
+            axis.scatter([one["difference"]], [place], color="#2f8f5b", s=36, zorder=3)
+        axis.axvline(0, color="#666", linewidth=0.8)
+        axis.set_xlabel("corrections minus imitation on 2N, points")
         axis.set_title(f"{play} play")
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("corrections minus imitation on 2N, points")
+        axis.grid(axis="x", alpha=0.3)
+    labels = [f"{name}: student {strength:.0f} %, {seeds} seed{'s' * (seeds > 1)}" for strength, name, seeds, _ in rows]
+    axes[0].set_yticks(range(len(rows)), labels, fontsize=8)
     figure.tight_layout()
     figure.savefig(RESULTS / "map.svg")
     plt.close(figure)
