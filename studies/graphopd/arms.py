@@ -16,9 +16,10 @@ VALIDATION = 100
 FIRST_GAME = 1000
 """Train games from here on, in each seed's stretch: beyond those of the imitation."""
 GAMES_PER_SEED = 20_000
-COEFFICIENT = 0.03
-"""Of the distillation, chosen on a seed of its own (``--tune``), equally often for the arms that it matters for."""
-TUNED = (0.03, 0.1, 0.3)
+COEFFICIENTS = {"some steps": 0.03, "all steps": 0.1}
+"""Of the distillation: for arms that teach some of the steps, and for those that teach all of them. Chosen on a seed of its
+own (``--tune``), by as many trials for one as for the other."""
+TUNED = (0.01, 0.03, 0.1, 0.3)
 TUNING_SEED = 9
 TUNING_ARMS = ("graphopd", "uniform")
 
@@ -34,15 +35,20 @@ class Arm:
     """What differs from that name."""
     rounds: int = ROUNDS
     """0: the student as it is."""
+    taught: str = "some steps"
+
+    @property
+    def coefficient(self) -> float:
+        return COEFFICIENTS[self.taught] if self.step_weights else 0.0
 
 
 ARMS: dict[str, Arm] = {
     "vanilla": Arm(label="the student itself", rounds=0),
     "grpo": Arm(label="GRPO"),
-    "uniform": Arm(label="GRPO + uniform distillation", step_weights="uniform"),
+    "uniform": Arm(label="GRPO + uniform distillation", step_weights="uniform", taught="all steps"),
     "graphopd": Arm(label="GraphOPD", step_weights="graphopd"),
     # Ablations of the method
-    "soft_pruning": Arm(label="soft pruning", step_weights="soft_pruning"),
+    "soft_pruning": Arm(label="soft pruning", step_weights="soft_pruning", taught="all steps"),
     "divergence_only": Arm(label="divergence only (alpha 1)", step_weights="divergence_only"),
     "structural_only": Arm(label="structure only (alpha 0)", step_weights="structural_only"),
     "shuffled_centrality": Arm(label="shuffled centrality", step_weights="shuffled_centrality"),

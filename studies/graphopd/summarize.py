@@ -18,7 +18,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from arms import ALPHA_SWEEP, ARMS, COEFFICIENT, PRIMARY, TUNED, TUNING_SEED
+from arms import ALPHA_SWEEP, ARMS, PRIMARY, TUNED, TUNING_SEED
 
 from tutelage.evaluation.compare import crossed_bootstrap, holm, mcnemar_exact
 
@@ -44,7 +44,7 @@ def main() -> None:
     tuning = [row for row in rows if row["seed"] == TUNING_SEED]
     arms: Rows = {}
     for row in rows:
-        if row["seed"] != TUNING_SEED and row["coefficient"] in (0.0, COEFFICIENT):
+        if row["seed"] != TUNING_SEED and row["coefficient"] == ARMS[row["arm"]].coefficient:
             arms.setdefault(row["arm"], {})[row["seed"]] = row
     arms = {name: arms[name] for name in ARMS if name in arms}
     parts = ["# Training with and without a teacher: tables", "", "Made by `python studies/graphopd/summarize.py`.", ""]

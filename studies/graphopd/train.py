@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from arms import ARMS, COEFFICIENT, TUNED, TUNING_ARMS, TUNING_SEED
+from arms import ARMS, TUNED, TUNING_ARMS, TUNING_SEED
 
 HERE = Path(__file__).parent
 ROWS = HERE / "results" / "train.jsonl"
@@ -45,13 +45,9 @@ def main() -> None:
         wanted = [(TUNING_SEED, arm, one) for one in TUNED for arm in TUNING_ARMS] + [(TUNING_SEED, "grpo", 0.0)]
     else:
         seeds = range(options.first_seed, options.first_seed + options.seeds)
-        wanted = [(seed, arm, coefficient_of(arm)) for seed in seeds for arm in options.arms]
+        wanted = [(seed, arm, ARMS[arm].coefficient) for seed in seeds for arm in options.arms]
     done = {(row["seed"], row["arm"], row["coefficient"]) for row in read_rows()}
     run_side_by_side([job for job in wanted if job not in done], options.workers)
-
-
-def coefficient_of(arm: str) -> float:
-    return COEFFICIENT if ARMS[arm].step_weights else 0.0
 
 
 def run_side_by_side(jobs: list[Job], num_workers: int) -> None:
