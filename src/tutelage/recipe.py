@@ -216,6 +216,15 @@ class EvaluateSection(Section):
     concurrency: int = Field(default=128, ge=1)
 
 
+class AuditSection(Section):
+    """Is credit per step right? The episodes of the evaluation, acted again without each of their steps."""
+
+    arms: list[str] = Field(min_length=1)
+    """Whose episodes: models of the evaluation."""
+    signals: list[str] | None = None
+    """Names of `SIGNALS`. None: the usual ones."""
+
+
 class ReportSection(Section):
     """The page at the end."""
 
@@ -246,6 +255,8 @@ class Recipe(Section):
     """Change of a sample's token ids at each use, e.g. ``{name: object_renaming}``. None: as they are."""
     models: dict[str, ModelSection] = Field(default_factory=dict)
     evaluate: EvaluateSection | None = None
+    audit: AuditSection | None = None
+    """None: no replay audit."""
     report: ReportSection = ReportSection()
 
     @property

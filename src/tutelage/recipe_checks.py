@@ -69,6 +69,8 @@ def _check_models(recipe: Recipe, where: str) -> None:
 
 
 def _check_evaluation(recipe: Recipe, where: str) -> None:
+    for name in recipe.audit.arms if recipe.audit is not None else ():
+        _one_of(where, "audit.arms", name, recipe.evaluated)
     if recipe.evaluate is None:
         return
     for name in recipe.evaluated:

@@ -111,6 +111,9 @@ class RunDir:
     def evaluation_trajectories_path(self, arm: str) -> Path:
         return self.evaluation_dir(arm) / "trajectories.jsonl"
 
+    def audit_dir(self, arm: str) -> Path:
+        return self.root / "audits" / arm
+
     def result_path(self, arm: str) -> Path:
         return self.evaluation_dir(arm) / "result.json"
 

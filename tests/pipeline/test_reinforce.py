@@ -76,11 +76,25 @@ def test_the_account_of_a_stage(done: Run) -> None:
     assert set(curve[0]) == {"round", "evaluate/greedy", "evaluate/sampled"}
 
 
+def test_the_episodes_of_the_evaluation_are_audited(done: Run) -> None:
+    for arm in ("imitation", "graphopd"):
+        found = read_json(done.dir.audit_dir(arm) / "audit.json")
+        assert found["counts"]["trajectories"] == 4
+        assert [table["name"] for table in found["tables"]] == ["all", "successes", "failures"]
+        record = done.dir.record(f"audit:{arm}")
+        assert record is not None
+        assert record.summary["kept"] == found["counts"]["kept"]
+    page = done.report_path.read_text()
+    assert "<h2>Is credit per step right?</h2>" in page
+    assert page.count('<img alt="Rank correlation and hits of every signal" src="data:image/svg+xml;base64,') == 2
+
+
 def test_another_model_of_the_recipe_teaches(tmp_path: Path) -> None:
     made = recipe(
         models__graphopd__rl__teacher={"source": "model", "model": "grpo", "step_weights": {"name": "uniform"}},
         evaluate__models=["graphopd"],
         evaluate__baseline=None,
+        audit=None,
     )
     directory = run(made, tmp_path).dir
     assert values(directory, "graphopd")[0]["distill/taught_share"] == 1.0
@@ -139,7 +153,7 @@ def test_a_changed_teacher_trains_its_model_anew(tmp_path: Path) -> None:
     changed = recipe(models__graphopd__rl__teacher__step_weights={"name": "graphopd", "alpha": 0.2})
     run(changed, tmp_path, force=True, listener=events.append)
     done = [event.stage for event in events if event.state == "done"]
-    assert done == ["train:graphopd", "evaluate:graphopd", "compare", "report"]
+    assert done == ["train:graphopd", "evaluate:graphopd", "audit:graphopd", "compare", "report"]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +166,9 @@ def test_a_changed_teacher_trains_its_model_anew(tmp_path: Path) -> None:
         ("models.grpo.train", {"group_size": 1}, "group_size is 1, expected at least 2"),
         ("models.grpo.rl.tsaks", 1, "unknown key 'models.grpo.rl.tsaks'. Did you mean 'models.grpo.rl.tasks'?"),
         ("rl.clip_low", 0, "clip_low is 0"),
+        ("audit.arms", ["graphop"], "audit.arms: no 'graphop' in this recipe. Did you mean 'graphopd'?"),
+        ("audit.arms", [], "audit.arms: list should have at least 1 item"),
+        ("audit.signals", ["degre"], "audit.signals: unknown 'degre'. Did you mean 'degree'?"),
         (f"{TEACHER}.step_weights.name", "grapopd", "step_weights: step_weights: unknown 'grapopd'. Did you mean 'graphopd'?"),
         (f"{TEACHER}.step_weights", {"name": "graphopd", "alpah": 1}, "Did you mean 'alpha'?"),
         (f"{TEACHER}.step_weights", {"name": "graphopd", "alpha": 2}, "alpha is 2"),

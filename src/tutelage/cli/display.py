@@ -119,6 +119,9 @@ def describe(stage: str, record: StageRecord) -> str:
         text = _training(summary)
     elif kind == "evaluate":
         text = f"{summary['solved']} of {summary['tasks']} solved"
+    elif kind == "audit":
+        best = f"best signal {summary['best']} ({summary['rho']:.2f})" if summary["best"] else "nothing to compare"
+        text = f"{summary['kept']} of {summary['trajectories']} episodes count  {best}"
     else:
         text = "written"
     return f"{text}  {seconds}"

@@ -101,6 +101,7 @@ def report_stage(recipe: Recipe, run: RunDir) -> Stage:
     needs = [stage_id("select", name) for name in recipe.rollouts]
     needs += [stage_id("train", name) for name in recipe.models]
     needs += [stage_id("evaluate", arm) for arm in recipe.evaluated]
+    needs += [stage_id("audit", arm) for arm in (recipe.audit.arms if recipe.audit is not None else ())]
     if recipe.evaluate is not None and recipe.evaluate.baseline is not None:
         needs.append(stage_id("compare"))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tutelage.analysis.credit_signals import SIGNALS
 from tutelage.errors import ConfigError
 from tutelage.pipeline.stage import stage_id
 from tutelage.policies.base import Policy
@@ -60,6 +61,9 @@ def check_parts(recipe: Recipe, where: str) -> None:
             make_task_set(recipe.env.name, **{**recipe.env.options, **section.options})
         except (ConfigError, TypeError, ValueError) as error:
             raise ConfigError(f"{where}: env, {key}: {error}") from None
+    for signal in (recipe.audit.signals or ()) if recipe.audit is not None else ():
+        if signal not in SIGNALS:
+            raise ConfigError.unknown(f"{where}: audit.signals", signal, SIGNALS)
     if recipe.expert is not None:
         make_expert(recipe.expert, where)
     rule = context_rule(recipe, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import graphlib
 
+from tutelage.pipeline.audit import audit_stage
 from tutelage.pipeline.evaluation import compare_stage, evaluate_stage, report_stage
 from tutelage.pipeline.reinforce import reinforce_stage
 from tutelage.pipeline.rollouts import rollout_stage, select_stage
@@ -13,7 +14,7 @@ from tutelage.pipeline.training import new_stage, train_stage
 from tutelage.recipe import Recipe
 from tutelage.run_dir import RunDir
 
-PRIORITY = ("new", "train", "build", "select", "rollout", "evaluate", "compare", "report")
+PRIORITY = ("new", "train", "build", "select", "rollout", "evaluate", "audit", "compare", "report")
 """Of the stages that could be done next, the first of these kinds is: others wait for it the longest."""
 
 
@@ -29,6 +30,7 @@ def plan(recipe: Recipe, run: RunDir) -> dict[str, Stage]:
         else:
             stages += [build_stage(recipe, name, run), train_stage(recipe, name, run)]
     stages += [evaluate_stage(recipe, arm, run) for arm in recipe.evaluated]
+    stages += [audit_stage(recipe, arm, run) for arm in (recipe.audit.arms if recipe.audit is not None else ())]
     if recipe.evaluate is not None and recipe.evaluate.baseline is not None:
         stages.append(compare_stage(recipe, run))
     stages.append(report_stage(recipe, run))

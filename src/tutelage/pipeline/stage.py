@@ -23,7 +23,7 @@ class Stage:
     """A piece of work that reads files and writes files."""
 
     kind: str
-    """``new``, ``rollout``, ``select``, ``build``, ``train``, ``evaluate``, ``compare`` or ``report``."""
+    """``new``, ``rollout``, ``select``, ``build``, ``train``, ``evaluate``, ``audit``, ``compare`` or ``report``."""
     name: str
     """The artefact: a rollout, a model, an arm. Empty for the two stages that a run has once."""
     needs: tuple[str, ...]
@@ -64,7 +64,7 @@ def stage_id(kind: str, name: str = "") -> str:
 def command_for(stage: str, run: RunDir) -> str:
     """The command that runs one stage."""
     kind, _, name = stage.partition(":")
-    if kind == "new":
+    if kind in ("new", "audit"):
         return f"tutelage run {run.recipe_path} --out {run.root}"
     verb = "report" if kind == "compare" else kind
     return " ".join(part for part in ("tutelage", verb, str(run.root), name) if part)

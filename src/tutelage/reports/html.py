@@ -16,6 +16,7 @@ from tutelage.envs.base import is_no_effect
 from tutelage.evaluation.compare import Comparison
 from tutelage.evaluation.metrics import Interval, SuccessRow, is_solved
 from tutelage.evaluation.run import EvaluationResult, compare
+from tutelage.reports.audit_section import audits
 from tutelage.reports.data import RunFiles, read_run
 from tutelage.reports.figures import IntervalPoint, bar_chart, interval_chart, line_chart
 from tutelage.reports.reinforcement import own_budgets, reinforcement
@@ -57,6 +58,7 @@ def render_report(run: RunFiles) -> str:
         switches=list(_switches(run)),
         curves=_curves(run),
         reinforcement=reinforcement(run),
+        audits=audits(run),
         examples=list(_examples(run)),
         provenance=_provenance(run),
     )
