@@ -59,6 +59,11 @@ ARMS: dict[str, Arm] = {
     ),
     "position_early": Arm(label="first steps", step_weights="position_early"),
     "position_late": Arm(label="last steps", step_weights="position_late"),
+    # Exactly five steps of every episode
+    "graph_k5": Arm(label="5 steps of highest aptitude", step_weights="graph_topk", settings={"k": 5}),
+    "divergence_k5": Arm(label="5 steps of highest divergence", step_weights="topk_divergence", settings={"k": 5}),
+    "random_k5": Arm(label="5 random steps", step_weights="random_k", settings={"k": 5}),
+    "late_k5": Arm(label="the last 5 steps", step_weights="late_k", settings={"k": 5}),
     # The mix of structure and divergence
     "alpha_0.2": Arm(label="GraphOPD, alpha 0.2", step_weights="graphopd", settings={"alpha": 0.2}),
     "alpha_0.7": Arm(label="GraphOPD, alpha 0.7", step_weights="graphopd", settings={"alpha": 0.7}),
