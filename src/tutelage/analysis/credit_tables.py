@@ -74,7 +74,7 @@ def _table(name: str, scores: CreditScores, chosen: Mask) -> CreditTable:
 
 def to_json(table: CreditTable) -> dict[str, Any]:
     """Plain JSON values; NaN is written as null."""
-    data: dict[str, Any] = _without_nan(asdict(table))
+    data: dict[str, Any] = without_nan(asdict(table))
     return data
 
 
@@ -96,15 +96,20 @@ def plain_table(tables: Sequence[CreditTable]) -> str:
                 *(_number(row.measures.get(f"hit_{ties}")) for ties in TIE_RULES),
             ]
         )
+    text = in_columns(lines)
+    return "\n".join([text[0], "-" * len(text[0]), *text[1:]])
+
+
+def in_columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of cells as text: the first column to the left, the others to the right."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = [
+    return [
         "  ".join(
             cell.ljust(width) if index == 0 else cell.rjust(width)
             for index, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
     ]
-    return "\n".join([text[0], "-" * len(text[0]), *text[1:]])
 
 
 def markdown_table(table: CreditTable) -> str:
@@ -154,9 +159,10 @@ def _plain(value: float) -> str:
     return "-" if math.isnan(value) else f"{round(value, 2) + 0.0:.2f}"
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
+    """Plain data with null in place of NaN, which JSON does not have; tuples become lists."""
     if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
+        return {key: without_nan(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
+        return [without_nan(one) for one in value]
     return None if isinstance(value, float) and math.isnan(value) else value

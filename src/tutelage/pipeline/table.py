@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tutelage.analysis.credit_tables import in_columns, without_nan
 from tutelage.evaluation.metrics import SuccessRow
 from tutelage.evaluation.run import EvaluationResult
 from tutelage.recipe import Recipe
@@ -37,7 +38,7 @@ class Arm:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; NaN is written as null."""
-        data: dict[str, Any] = _without_nan(asdict(self))
+        data: dict[str, Any] = without_nan(asdict(self))
         return data
 
 
@@ -113,14 +114,7 @@ def plain_table(columns: Sequence[Arm]) -> str:
     lines.append(["trained tokens"] + [_count(arm.trained_tokens) for arm in columns])
     if any(arm.teacher_tokens for arm in columns):
         lines.append(["tokens read by a teacher"] + [_count(arm.teacher_tokens) for arm in columns])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    text = in_columns(lines)
     rule = "-" * len(text[0])
     end_of_success = len(kinds) + 2
     return "\n".join(
@@ -145,11 +139,3 @@ def _number(value: float) -> str:
 
 def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}".replace(",", " ")
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
-    return None if isinstance(value, float) and math.isnan(value) else value

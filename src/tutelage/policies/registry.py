@@ -17,9 +17,9 @@ def _household(**options: Any) -> Policy:
 
 
 def _household_planner() -> Policy:
-    from tutelage.policies.experts.household_planner import PlannerPolicy, engine_of
+    from tutelage.policies.experts.household_planner import PlannerPolicy
 
-    return PlannerPolicy(engine_of)
+    return PlannerPolicy()
 
 
 EXPERTS: Final[dict[str, Callable[..., Policy]]] = {

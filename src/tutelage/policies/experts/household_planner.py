@@ -242,15 +242,6 @@ class PlannerPolicy(SingleActPolicy):
         return Action.of(plan[0])
 
 
-def engine_of(so_far: PartialTrajectory) -> Engine:
-    """The state of an episode, by acting it again; the engine needs microseconds for a step."""
-    env = HouseholdEnv(so_far.task)
-    env.reset(so_far.task.seed)
-    for step in so_far.steps:
-        env.step(step.action)
-    return env.engine
-
-
 def replayed_engine(so_far: PartialTrajectory) -> Engine:
     """The state of an episode, by acting it again in a new engine."""
     env = HouseholdEnv(so_far.task)
