@@ -10,8 +10,6 @@ footprints from the texts is measured apart. A few seconds.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from footprint_agreement import episodes
+from machine import machine
 from tutelage.rollout.switch import Never
 from tutelage.supervision.aptitude import step_aptitude
 from tutelage.supervision.dependency_graph import build_graph
@@ -116,7 +115,7 @@ def report(repeats: int, command: str) -> str:
         "# Graph credit: time from footprints to the chosen steps",
         "",
         f"Command: `{command}`  ",
-        f"Machine: {machine()}",
+        f"Machine: {machine('numpy')}",
         "",
         f"{len(panel)} episodes of random play in generated games of real size, cut to length. CPU microseconds per",
         "trajectory, medians. `footprints`: from the texts. `all` (graph, aptitude, choice) is what an update spends on a",
@@ -142,18 +141,6 @@ def report(repeats: int, command: str) -> str:
     for count, seconds in grow(cases, repeats=5):
         lines.append(f"| {count:,} | {seconds:.3f} | {1e6 * seconds / count:.0f} |")
     return "\n".join(lines) + "\n"
-
-
-def machine() -> str:
-    names = [
-        line.split(":", 1)[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return (
-        f"{names[0] if names else platform.machine()}, one thread, Python {platform.python_version()}, "
-        f"numpy {np.__version__}, {os.cpu_count()} cores with load {os.getloadavg()[0]:.1f}"
-    )
 
 
 def main() -> None:

@@ -14,15 +14,12 @@ takes of a round with a teacher, and how a round grows with its episodes. Needs 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import statistics
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +27,7 @@ import torch
 from transformers.utils import logging
 
 from grpo_trl import BETA, START, OnDemand, RolloutFunc, Setting, Spent, Stopwatch, games, make_trainer, trl_inputs
+from machine import machine
 from tutelage.policies.local import LocalPolicy
 from tutelage.policies.packed_attention import use_packed_attention
 from tutelage.policies.privileged import Plan
@@ -326,16 +324,6 @@ def growth_table(rounds: Sequence[GuidedRound]) -> list[str]:
     return lines
 
 
-def machine() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "trl"))
-    return (
-        f"{names[0] if names else platform.machine()}, one thread, Python {platform.python_version()}, {packages}, "
-        f"{os.cpu_count()} cores with load {os.getloadavg()[0]:.1f} at the end"
-    )
-
-
 def page(
     setting: Setting, updates: dict[str, list[Update]], alone: Alone, rounds: Sequence[GuidedRound], command: str
 ) -> str:
@@ -345,7 +333,7 @@ def page(
         "# GRPO: tutelage and TRL on one CPU thread",
         "",
         f"Command: `{command}`  ",
-        f"Machine: {machine()}",
+        f"Machine: {machine('torch', 'transformers', 'trl')}",
         "",
         f"{episodes} in small games of the household world,",
         "the built-in student (Llama of 0.95 M parameters), temperature 1, an anchor to a reference model, one update a round.",

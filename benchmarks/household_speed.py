@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
 
+from machine import machine
 from tutelage.envs.household.engine import Engine
 from tutelage.envs.household.game import Game
 from tutelage.envs.household.reader import find_games, read_game
@@ -58,15 +58,6 @@ def play_original(
             engine.step(command)
             seen.append((engine.feedback, tuple(engine.admissible), engine.won))
         return time.perf_counter() - began, seen
-
-
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    return f"{model}, one thread, Python {platform.python_version()}, {platform.system()}"
 
 
 def main() -> None:

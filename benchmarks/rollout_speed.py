@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import statistics
 import tempfile
@@ -29,6 +27,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
+from machine import machine
 from tutelage.envs.registry import make_env
 from tutelage.policies.base import PartialTrajectory
 from tutelage.policies.local import LocalPolicy
@@ -308,7 +307,7 @@ def table(results: Sequence[dict[str, Any]], repeats: int) -> str:
         "# Rollouts with kept keys and values",
         "",
         f"Command: `OMP_NUM_THREADS=1 python benchmarks/rollout_speed.py --repeats {repeats}`  ",
-        f"Machine: {machine()}",
+        f"Machine: {machine('torch', 'transformers')}",
         "",
         "64 live episodes, one thread, CPU seconds, medians over alternating repeats. `generate`: transformers' batched",
         "`generate` over the whole history each turn. `kept`: `LocalPolicy`. Ratio: sampled tokens per second, kept over",
@@ -329,19 +328,6 @@ def table(results: Sequence[dict[str, Any]], repeats: int) -> str:
             f"| {one['largest_error']:.0e} | {different} | {one['cache_mb']:.0f} MB |"
         )
     return "\n".join(rows) + "\n"
-
-
-def machine() -> str:
-    names = [
-        line.split(":", 1)[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return (
-        f"{names[0] if names else platform.machine()} ({torch.backends.cpu.get_cpu_capability()}), one thread, Python "
-        f"{platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}, "
-        f"{os.cpu_count()} cores with load {os.getloadavg()[0]:.1f} at the end"
-    )
 
 
 def main() -> None:
