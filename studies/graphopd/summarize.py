@@ -176,7 +176,7 @@ def draw_curves(arms: Rows) -> None:
             curves = [row["curve"] for row in arms[name].values()]
             x = [point["round"] for point in curves[0]]
             draw_band(
-                axis, x, [[100 * p[f"evaluate/{play}"] for p in one] for one in curves], ARMS[name].label, f"C{index}"
+                axis, x, [[100 * p[f"evaluate/{play}"] for p in one] for one in curves], told(arms, name), f"C{index}"
             )
         axis.set_xlabel("rounds")
         axis.set_title(f"{play} play")
@@ -195,7 +195,7 @@ def draw_signals(arms: Rows) -> None:
         for index, name in enumerate(one for one in CURVES if one in arms):
             series = [[one.get(key, np.nan) for one in row["rounds"]] for row in arms[name].values()]
             if not np.isnan(series).all():
-                draw_band(axis, list(range(len(series[0]))), series, ARMS[name].label, f"C{index}")
+                draw_band(axis, list(range(len(series[0]))), series, told(arms, name), f"C{index}")
         axis.set_title(label, fontsize=9)
         axis.grid(alpha=0.3)
     axes[1][1].set_xlabel("rounds")
@@ -203,6 +203,11 @@ def draw_signals(arms: Rows) -> None:
     figure.tight_layout()
     figure.savefig(RESULTS / "signals.svg")
     plt.close(figure)
+
+
+def told(arms: Rows, name: str) -> str:
+    """The arm and how many seeds stand behind its line."""
+    return f"{ARMS[name].label} ({len(arms[name])} seed{'s' * (len(arms[name]) > 1)})"
 
 
 def draw_band(axis: Any, x: Sequence[float], series: Sequence[Sequence[float]], label: str, colour: str) -> None:
