@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tutelage.envs.action_formats import ActionFormat, action_format_of
 from tutelage.envs.base import Env
 from tutelage.errors import ConfigError, ContextOverflow
 from tutelage.policies.base import PartialTrajectory, Policy
@@ -163,6 +164,7 @@ def play(episode: Episode, env: Env) -> Play:
 
 def _play_steps(episode: Episode, env: Env) -> Generator[Ask, Action, StopReason]:
     rule, limits, task = episode.rule, episode.limits, episode.task
+    action_format = action_format_of(env)
     episode.observation = env.reset(task.seed)
     for step, result in replay_steps(env, task, episode.observation, episode.prefix):
         episode.steps.append(step)
@@ -187,8 +189,10 @@ def _play_steps(episode: Episode, env: Env) -> Generator[Ask, Action, StopReason
             return StopReason.MAX_STEPS
 
         try:
-            action = yield from _ask(Ask(actor, so_far), limits.parse_retries)
-            label = (yield from _ask_label(actor, action, so_far, limits.parse_retries)) if rule.labels else None
+            action = yield from _ask(Ask(actor, so_far), action_format, limits.parse_retries)
+            label = action if rule.labels else None
+            if rule.labels and actor is not Actor.EXPERT:
+                label = yield from _ask(Ask(Actor.EXPERT, so_far), action_format, limits.parse_retries)
         except ContextOverflow:
             if actor is Actor.EXPERT:
                 return StopReason.CONTEXT_OVERFLOW
@@ -220,24 +224,21 @@ def _play_steps(episode: Episode, env: Env) -> Generator[Ask, Action, StopReason
         student_limit = cut or student_limit
 
 
-def _ask(ask: Ask, retries: int) -> Generator[Ask, Action, Action]:
+def _ask(ask: Ask, action_format: ActionFormat | None, retries: int) -> Generator[Ask, Action, Action]:
     """The action asked for, a malformed one only after `retries` more tries; failed replies are kept with it."""
     failed: list[FailedAttempt] = []
-    action = yield ask
+    action = _read((yield ask), action_format)
     while action.parse is ParseOutcome.MALFORMED and len(failed) < retries:
         num_tokens = None if action.token_ids is None else len(action.token_ids)
         failed.append(FailedAttempt(text=action.text, num_tokens=num_tokens, error=action.parse.value))
         # Another seed, or a policy that samples by the seed would give the same reply again.
         seed = stable_hash(ask.so_far.seed, "retry", len(failed))
-        action = yield Ask(ask.actor, dataclasses.replace(ask.so_far, seed=seed))
+        action = _read((yield Ask(ask.actor, dataclasses.replace(ask.so_far, seed=seed))), action_format)
     return dataclasses.replace(action, attempts=(*failed, *action.attempts)) if failed else action
 
 
-def _ask_label(actor: Actor, action: Action, so_far: PartialTrajectory, retries: int) -> Generator[Ask, Action, Action]:
-    """The expert's action at this state; its own, if it acts anyway."""
-    if actor is Actor.EXPERT:
-        return action
-    return (yield from _ask(Ask(Actor.EXPERT, so_far), retries))
+def _read(action: Action, action_format: ActionFormat | None) -> Action:
+    return action if action_format is None else action_format.apply(action)
 
 
 def _reached(limit: int | None, count: int) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from tutelage.envs.action_formats import action_format_of
 from tutelage.envs.base import Env, StepResult
 from tutelage.errors import ConfigError, ContextOverflow, EnvError, FormatError, MissingExtra, TutelageError
 from tutelage.policies.base import Policy
@@ -63,6 +64,7 @@ class GuardedEnv:
     def __init__(self, env: Env) -> None:
         self.env = env
         self.inline = env.inline
+        self.action_format = action_format_of(env)
 
     def reset(self, seed: int) -> Observation:
         return guarded(StopReason.ENV_ERROR, lambda: self.env.reset(seed))
