@@ -94,7 +94,7 @@ def test_weights_without_structure_are_refused(name):
 def test_what_has_no_graph_is_refused():
     with pytest.raises(ConfigError, match="1 steps, expected two or more"):
         episode_graph(make_trajectory("s", env="household"))
-    with pytest.raises(ConfigError, match="environment 'counting' has no footprints; alfworld, household"):
+    with pytest.raises(ConfigError, match="environment 'counting' has no footprints; household, alfworld"):
         episode_graph(make_trajectory("ss"))
     with pytest.raises(ConfigError, match="Did you mean 'degree'"):
         episode_graph(fridge_episode(), "degre")

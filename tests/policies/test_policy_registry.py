@@ -22,3 +22,13 @@ def test_an_unknown_environment_is_refused_with_a_suggestion():
 def test_an_unknown_option_is_refused():
     with pytest.raises(ConfigError, match=r"expert of 'household': options \['order'\] do not fit"):
         make_expert("household", order="list")
+
+
+def test_scripted_is_the_usual_expert_of_the_environment():
+    assert isinstance(make_expert("scripted", env="household", search="list"), HouseholdExpert)
+    with pytest.raises(ConfigError, match="unknown 'scripted'"):
+        make_expert("scripted")
+
+
+def test_an_environment_may_be_played_by_the_expert_of_another():
+    assert isinstance(make_expert("household", env="alfworld"), HouseholdExpert)

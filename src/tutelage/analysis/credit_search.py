@@ -54,7 +54,7 @@ class Found:
         return (self.rho + self.hit) / 2
 
 
-def candidates(footprints: Iterable[str] = tuple(KINDS)) -> list[AptitudeConfig]:
+def candidates(footprints: Iterable[str] = KINDS) -> list[AptitudeConfig]:
     """The grid: footprints, writer rule, structure with its own options, position. Simple ones first."""
     structures = [AptitudeConfig(alpha=0.0, structure=name) for name in STRUCTURES if name not in ("walk", "position")]
     structures += [AptitudeConfig(alpha=0.0, structure=name, edge_weight=EDGE_WEIGHTS[1]) for name in WITH_EDGE_WEIGHT]

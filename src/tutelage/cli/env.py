@@ -18,12 +18,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """The environments that a recipe can name."""
-    from tutelage.envs.registry import ENV_NAMES
+    from tutelage.envs.registry import environment_names
 
     if as_json:
-        print(json.dumps(list(ENV_NAMES)))
+        print(json.dumps(list(environment_names())))
         return
-    for name in ENV_NAMES:
+    for name in environment_names():
         print(name)
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -73,6 +74,8 @@ STOPPED = 128 + signal.SIGINT
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     terminated: list[int] = []
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # An environment of the user's own is found where the command is given.
 
     def on_terminate(number: int, frame: FrameType | None) -> None:
         terminated.append(number)

@@ -1,24 +1,197 @@
-"""Environments by name. Each is imported when it is first made, so that none costs anything unused."""
+"""Environments by name, and where the parts of each are. A part is imported when it is first used.
+
+An `EnvSpec` names parts of later stages too (experts, footprints) as import paths, so that all of an environment stands
+in one place while imports still point one way.
+
+A name is looked for among tutelage's own environments, then among the entry points of installed packages (group
+``tutelage.envs``), then as an importable package with an attribute ``ENVIRONMENT``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import import_module
-from typing import Final
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from typing import Any, Final
 
 from tutelage.envs.base import Env
 from tutelage.errors import ConfigError
 from tutelage.types import Task
 
-ENVS: Final = {"household": "tutelage.envs.household.env:HouseholdEnv"}
-"""Name -> where its class is."""
+ENTRY_POINTS: Final = "tutelage.envs"
 
-ENV_NAMES: Final = tuple(sorted(ENVS))
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvSpec:
+    """One environment. Places are ``package.module:name``."""
+
+    name: str
+    summary: str
+    """What it is, in a few words."""
+    env: str
+    """Callable Task -> Env."""
+    tasks: str
+    """Callable (**options) -> TaskSet."""
+    experts: Mapping[str, str] = field(default_factory=dict)
+    """Name in recipes -> callable (**options) -> Policy. The first is the usual one."""
+    planner: str | None = None
+    """Callable Task -> shortest list of commands that wins, or None. It reads the full state."""
+    footprints: Mapping[str, str] = field(default_factory=dict)
+    """Kind of footprints -> its extractor; see `supervision.footprints`."""
+    reads: str | None = None
+    """Callable Action -> whether it only reads; see `selection.reads`. None: no action is said to."""
+    instructions: str | None = None
+    """A text that tells a language model the rules before the first observation."""
+    extra: str | None = None
+    """The extra that it cannot do without."""
+
+
+_HOUSEHOLD_FOOTPRINTS: Final = "tutelage.supervision.footprints.household"
+
+ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
+    "household": EnvSpec(
+        name="household",
+        summary="the ALFWorld text game, as an engine of our own",
+        env="tutelage.envs.household.env:HouseholdEnv",
+        tasks="tutelage.tasks.household:HouseholdTasks",
+        experts={
+            "household": "tutelage.policies.experts.household:HouseholdExpert",
+            "household_planner": "tutelage.policies.experts.household_planner:PlannerPolicy",
+        },
+        planner="tutelage.policies.experts.household_planner:plan_of_task",
+        footprints={
+            "text": f"{_HOUSEHOLD_FOOTPRINTS}:household_footprints",
+            "needs": f"{_HOUSEHOLD_FOOTPRINTS}_needs:needed_household_footprints",
+            "exact": f"{_HOUSEHOLD_FOOTPRINTS}_exact:exact_household_footprints",
+            "causal": f"{_HOUSEHOLD_FOOTPRINTS}_exact:causal_household_footprints",
+        },
+        reads="tutelage.selection.reads:reads_household",
+    ),
+    "alfworld": EnvSpec(
+        name="alfworld",
+        summary="the original ALFWorld text game, played by textworld",
+        env="tutelage.envs.alfworld:AlfworldEnv",
+        tasks="tutelage.tasks.alfworld:AlfworldTasks",
+        experts={"alfworld": "tutelage.policies.experts.household:HouseholdExpert"},
+        footprints={
+            "text": f"{_HOUSEHOLD_FOOTPRINTS}:household_footprints",
+            "needs": f"{_HOUSEHOLD_FOOTPRINTS}_needs:needed_household_footprints",
+        },
+        reads="tutelage.selection.reads:reads_household",
+        extra="alfworld",
+    ),
+    "shop": EnvSpec(
+        name="shop",
+        summary="a web shop in text, with the pages and the score of WebShop",
+        env="tutelage.envs.shop.env:ShopEnv",
+        tasks="tutelage.tasks.shop:ShopTasks",
+        experts={"shop": "tutelage.policies.experts.shop:ShopExpert"},
+        footprints={"text": "tutelage.supervision.footprints.shop:shop_footprints"},
+        reads="tutelage.selection.reads:reads_shop",
+        instructions="tutelage.envs.shop.env:INSTRUCTIONS",
+        extra="shop",
+    ),
+    "search": EnvSpec(
+        name="search",
+        summary="multi-hop questions, answered by searching passages",
+        env="tutelage.envs.search.env:SearchEnv",
+        tasks="tutelage.tasks.search:SearchTasks",
+        experts={"search": "tutelage.policies.experts.search:SearchExpert"},
+        footprints={"text": "tutelage.supervision.footprints.search:search_footprints"},
+        instructions="tutelage.envs.search.env:INSTRUCTIONS",
+        extra="search",
+    ),
+    "repo": EnvSpec(
+        name="repo",
+        summary="software tasks: a repository, an issue, hidden tests, in a sandbox",
+        env="tutelage.envs.repo.env:RepoEnv",
+        tasks="tutelage.tasks.repo:RepoTasks",
+        experts={"repo": "tutelage.policies.experts.repo:RepoExpert"},
+        footprints={"text": "tutelage.supervision.footprints.repo:repo_footprints"},
+        reads="tutelage.selection.reads:reads_repo",
+        instructions="tutelage.envs.repo.env:INSTRUCTIONS",
+    ),
+    "python": EnvSpec(
+        name="python",
+        summary="problems to be answered with the help of a Python tool, in a sandbox",
+        env="tutelage.envs.python.env:PythonEnv",
+        tasks="tutelage.tasks.python:PythonTasks",
+        experts={"python": "tutelage.policies.experts.python:PythonExpert"},
+        footprints={"text": "tutelage.supervision.footprints.python:python_footprints"},
+        instructions="tutelage.envs.python.env:INSTRUCTIONS",
+        extra="math",
+    ),
+}
+"""Environments of tutelage itself, in the order in which they are listed."""
+
+
+def environment_of(name: str) -> EnvSpec | None:
+    """The environment of that name. None: there is none."""
+    return ENVIRONMENTS.get(name) or _installed().get(name) or _importable(name)
+
+
+def find_environment(name: str, where: str = "environment") -> EnvSpec:
+    """The environment of that name. Raises ConfigError on an unknown one; `where` opens the message."""
+    found = environment_of(name)
+    if found is None:
+        raise ConfigError.unknown(where, name, environment_names())
+    return found
+
+
+def environment_names() -> tuple[str, ...]:
+    """Names of tutelage's own environments and of installed ones, in the order in which they are listed."""
+    return tuple(dict.fromkeys([*ENVIRONMENTS, *sorted(_installed())]))
 
 
 def make_env(task: Task) -> Env:
     """The environment that plays a task. Raises ConfigError on an unknown name, and what the environment raises."""
-    if task.env not in ENVS:
-        raise ConfigError.unknown(f"task {task.task_id}: environment", task.env, ENV_NAMES)
-    module, _, name = ENVS[task.env].partition(":")
-    env: Env = getattr(import_module(module), name)(task)
+    env: Env = _class_of(task.env, task.task_id)(task)
     return env
+
+
+def load_place(place: str) -> Any:
+    """What stands at ``package.module:name``. Raises ConfigError where nothing does."""
+    module, colon, name = place.partition(":")
+    if not (module and colon and name):
+        raise ConfigError(f"{place!r} is no place; write package.module:name.")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        # Only the module itself: one that it imports is another matter, and keeps its own message.
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise
+        raise ConfigError(f"{place}: no module {error.name}. Install its package, or run where it lies.") from None
+    except AttributeError:
+        raise ConfigError(f"{place}: module {module} has no {name!r}.") from None
+
+
+@lru_cache(maxsize=64)
+def _class_of(name: str, task_id: str = "") -> Callable[[Task], Env]:
+    made: Callable[[Task], Env] = load_place(find_environment(name, f"task {task_id}: environment").env)
+    return made
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, EnvSpec]:
+    """Environments that installed packages offer. One that cannot be loaded is an error of whoever asks for it."""
+    found = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        spec = point.load()
+        if isinstance(spec, EnvSpec):
+            found[spec.name] = spec
+    return found
+
+
+def _importable(name: str) -> EnvSpec | None:
+    if not all(part.isidentifier() for part in name.split(".")):
+        return None
+    try:
+        if find_spec(name) is None:
+            return None
+    except (ImportError, ValueError):
+        return None
+    spec = getattr(import_module(name), "ENVIRONMENT", None)
+    return spec if isinstance(spec, EnvSpec) else None

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from tutelage.analysis.credit_signals import SIGNALS
+from tutelage.envs.registry import load_place
 from tutelage.errors import ConfigError
 from tutelage.pipeline.stage import stage_id
 from tutelage.policies.base import Policy
 from tutelage.policies.privileged import PRIVILEGED_CONTEXTS, PrivilegedContext, make_context, with_privileged_context
-from tutelage.policies.registry import EXPERTS
+from tutelage.policies.registry import expert_maker
 from tutelage.recipe import DataSection, Named, Recipe, RolloutSection, TasksSection, TeacherSection
 from tutelage.recipe_checks import EXPERT, START
 from tutelage.recipe_file import build_named, check_options
@@ -28,7 +28,7 @@ from tutelage.selection.filters import FILTERS, HasExpertSteps, NoRepetition, ma
 from tutelage.supervision.divergence import DIVERGENCES
 from tutelage.supervision.step_credit import step_weights
 from tutelage.supervision.step_masks import STEP_MASKS
-from tutelage.tasks.registry import TASK_SETS, load_tasks, make_task_set
+from tutelage.tasks.registry import load_tasks, make_task_set, task_set_maker
 from tutelage.training.rl_config import DISTILL_LOSS_OPTIONS
 from tutelage.types import Actor, Task, Trajectory, stable_hash
 
@@ -65,7 +65,7 @@ def check_parts(recipe: Recipe, where: str) -> None:
         if signal not in SIGNALS:
             raise ConfigError.unknown(f"{where}: audit.signals", signal, SIGNALS)
     if recipe.expert is not None:
-        make_expert(recipe.expert, where)
+        make_expert(recipe, recipe.expert, where)
     rule = context_rule(recipe, where)
     for name, rollout in recipe.rollouts.items():
         _check_roles(recipe, name, rollout, where)
@@ -85,7 +85,7 @@ def check_parts(recipe: Recipe, where: str) -> None:
         if (augment := recipe.augment_of(name)) is not None:
             if augment.name not in AUGMENTATIONS:
                 raise ConfigError.unknown(f"{where}: augment (of {name})", augment.name, [*AUGMENTATIONS, "none"])
-            check_options(where, "augment", augment.options, _load(AUGMENTATIONS[augment.name]))
+            check_options(where, "augment", augment.options, load_place(AUGMENTATIONS[augment.name]))
 
 
 def task_set(recipe: Recipe, section: TasksSection) -> list[Task]:
@@ -94,9 +94,10 @@ def task_set(recipe: Recipe, section: TasksSection) -> list[Task]:
     return load_tasks(recipe.env.name, section.split, start=section.start, count=section.count, **options)
 
 
-def make_expert(named: Named, where: str = "expert") -> Policy:
+def make_expert(recipe: Recipe, named: Named, where: str = "recipe") -> Policy:
     """The expert that a recipe names, e.g. ``{name: household, search: list}``."""
-    policy: Policy = build_named(where, "expert", named.name, named.options, EXPERTS)
+    maker = expert_maker(named.name, recipe.env.name, f"{where}: expert")
+    policy: Policy = build_named(where, "expert", named.name, named.options, {named.name: maker})
     return policy
 
 
@@ -118,7 +119,7 @@ def _check_roles(recipe: Recipe, name: str, rollout: RolloutSection, where: str)
             f"Name one of: {', '.join([*recipe.models, START])}."
         )
     if rollout.expert is not None:
-        make_expert(rollout.expert, where)
+        make_expert(recipe, rollout.expert, where)
     if Actor.EXPERT in rule.roles and recipe.expert is None and rollout.expert is None:
         raise ConfigError(
             f"{where}: rollouts.{name}: under the rule '{rule.name}' an expert acts, but the recipe names none in 'expert'."
@@ -150,7 +151,7 @@ def privileged_context(recipe: Recipe, named: Named, where: str = "recipe") -> P
         raise ConfigError.unknown(where, named.name, PRIVILEGED_CONTEXTS)
     options = named.options
     if named.name == "plan" and options.get("source", "expert") == "expert" and recipe.expert is not None:
-        options = {**options, "expert": make_expert(recipe.expert)}
+        options = {**options, "expert": make_expert(recipe, recipe.expert)}
     try:
         return make_context(named.name, **options)
     except ConfigError as error:
@@ -209,7 +210,7 @@ def augmentation(named: Named | None, model_dir: Path) -> Callable[..., Any] | N
     """What changes the token ids of a sample at each use, for the vocabulary of a model folder."""
     if named is None:
         return None
-    made: Callable[..., Any] = _load(AUGMENTATIONS[named.name])(model_dir, **named.options)
+    made: Callable[..., Any] = load_place(AUGMENTATIONS[named.name])(model_dir, **named.options)
     return made
 
 
@@ -273,20 +274,12 @@ def arm_policy(recipe: Recipe, arm: str, run: RunDir) -> Policy:
     assert recipe.evaluate is not None
     if arm == EXPERT:
         assert recipe.expert is not None
-        return make_expert(recipe.expert)
+        return make_expert(recipe, recipe.expert)
     return student(recipe, arm, run, temperature=recipe.evaluate.temperature, seed=seed_of(recipe, "evaluate"))
 
 
 def _task_options(env: str, where: str) -> Callable[..., Any]:
-    if env not in TASK_SETS:
-        raise ConfigError.unknown(f"{where}: env.name", env, TASK_SETS)
-    return _load(TASK_SETS[env])
-
-
-def _load(path: str) -> Callable[..., Any]:
-    module, _, name = path.partition(":")
-    loaded: Callable[..., Any] = getattr(import_module(module), name)
-    return loaded
+    return task_set_maker(env, f"{where}: env.name")
 
 
 def plain(section: BaseModel) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def rollout_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
     def act(tell: Tell) -> dict[str, Any]:
         policies = {}
         if expert is not None:
-            policies[Actor.EXPERT] = parts.make_expert(expert)
+            policies[Actor.EXPERT] = parts.make_expert(recipe, expert)
         if section.student is not None:
             policies[Actor.STUDENT] = parts.student(recipe, section.student, run, temperature=temperature, seed=seed)
         store: RecordStore = RecordStore(run.trajectories_path(name), "trajectory")

@@ -19,7 +19,7 @@ import yaml
 from tutelage.envs.registry import make_env
 from tutelage.errors import ConfigError, FormatError
 from tutelage.policies.base import PartialTrajectory, Policy
-from tutelage.policies.registry import make_expert, shortest_commands
+from tutelage.policies.registry import USUAL, make_expert, shortest_commands
 from tutelage.types import Action, Actor, Message, Observation, Step, Task, Trajectory, stable_hash
 
 PRIVILEGED: Final = "+privileged"
@@ -87,7 +87,7 @@ class Plan:
     def _commands(self, task: Task) -> list[str] | None:
         if self.source == "shortest":
             return shortest_commands(task)
-        return play_alone(task, self._expert or make_expert(task.env))
+        return play_alone(task, self._expert or make_expert(USUAL, env=task.env))
 
 
 class Peer:

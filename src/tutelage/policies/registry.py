@@ -1,60 +1,45 @@
-"""Experts and planners by the name of their environment. Each is imported when it is asked for."""
+"""Experts and planners by name, from the environments they belong to. Each is imported when it is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from tutelage.envs.registry import environment_names, environment_of, find_environment, load_place
 from tutelage.errors import ConfigError
 from tutelage.policies.base import Policy
 from tutelage.types import Task
 
-
-def _household(**options: Any) -> Policy:
-    from tutelage.policies.experts.household import HouseholdExpert
-
-    return HouseholdExpert(**options)
+USUAL: Final = "scripted"
+"""Name in recipes for the usual expert of whichever environment is played."""
 
 
-def _household_planner() -> Policy:
-    from tutelage.policies.experts.household_planner import PlannerPolicy
+def expert_maker(name: str, env: str | None = None, where: str = "expert of an environment") -> Callable[..., Policy]:
+    """What makes the expert of that name: one of `env` first, else one of any environment that is known.
 
-    return PlannerPolicy()
-
-
-EXPERTS: Final[dict[str, Callable[..., Policy]]] = {
-    "household": _household,
-    "household_planner": _household_planner,
-}
-"""Name in recipes -> expert. Under the name of an environment stands the one that reads only what it shows; a planner
-reads the full state."""
-
-
-def make_expert(env_name: str, **options: Any) -> Policy:
-    """The scripted expert of an environment.
-
-    options: those of the expert, e.g. ``search="list"`` for household. An unknown name or option is a `ConfigError`.
+    Under the name of an environment stands the expert that reads only what it shows. Raises ConfigError on an unknown
+    name; `where` opens the message.
     """
-    make = EXPERTS.get(env_name)
-    if make is None:
-        raise ConfigError.unknown("expert of an environment", env_name, EXPERTS)
+    specs = [spec for spec in map(environment_of, (env or name, name, *environment_names())) if spec is not None]
+    if name == USUAL and env is not None and specs:
+        name = next(iter(specs[0].experts), name)
+    places = {expert: place for spec in reversed(specs) for expert, place in spec.experts.items()}
+    if name not in places:
+        raise ConfigError.unknown(where, name, [*places, *([USUAL] if env else [])])
+    maker: Callable[..., Policy] = load_place(places[name])
+    return maker
+
+
+def make_expert(name: str, *, env: str | None = None, **options: Any) -> Policy:
+    """The scripted expert of that name, e.g. ``make_expert("household", search="list")``.
+
+    An unknown name or option is a `ConfigError`. With `env`, the name `scripted` is that environment's usual expert.
+    """
+    maker = expert_maker(name, env)
     try:
-        return make(**options)
+        return maker(**options)
     except TypeError as error:
-        raise ConfigError(f"expert of '{env_name}': options {sorted(options)} do not fit: {error}") from error
-
-
-def _household_plan(task: Task) -> list[str] | None:
-    from tutelage.envs.household.env import HouseholdEnv
-    from tutelage.policies.experts.household_planner import shortest_plan
-
-    env = HouseholdEnv(task)
-    env.reset(task.seed)
-    return shortest_plan(env.engine)
-
-
-PLANNERS: Final[dict[str, Callable[[Task], list[str] | None]]] = {"household": _household_plan}
-"""Name of the environment -> its planner, which reads the full state."""
+        raise ConfigError(f"expert of '{name}': options {sorted(options)} do not fit: {error}") from error
 
 
 def shortest_commands(task: Task) -> list[str] | None:
@@ -62,7 +47,10 @@ def shortest_commands(task: Task) -> list[str] | None:
 
     Raises ConfigError where the environment has no planner.
     """
-    plan = PLANNERS.get(task.env)
-    if plan is None:
-        raise ConfigError.unknown("planner of an environment", task.env, PLANNERS)
-    return plan(task)
+    place = find_environment(task.env, f"task {task.task_id}: environment").planner
+    if place is None:
+        raise ConfigError(
+            f"task {task.task_id}: environment '{task.env}' has no planner, so no shortest plan is known."
+        )
+    plan: list[str] | None = load_place(place)(task)
+    return plan

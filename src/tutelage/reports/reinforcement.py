@@ -17,7 +17,7 @@ from tutelage.reports.data import RunFiles
 from tutelage.reports.figures import line_chart, stroke
 from tutelage.reports.graph_figure import graph_figure
 from tutelage.reports.words import markup, number, percent, thousands
-from tutelage.supervision.footprints import FOOTPRINTS
+from tutelage.supervision.footprints import has_footprints
 from tutelage.supervision.step_credit import step_weights
 from tutelage.types import Trajectory
 
@@ -218,7 +218,7 @@ def _graphs(run: RunFiles) -> dict[str, Any] | None:
         played = [
             one
             for one in run.trajectories("evaluations", name)
-            if one.reward is not None and len(one.steps) > 1 and one.env in FOOTPRINTS
+            if one.reward is not None and len(one.steps) > 1 and has_footprints(one.env)
         ]
         if not played:
             continue

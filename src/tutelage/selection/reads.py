@@ -1,6 +1,6 @@
 """Which actions only read, per environment. A long run of them is an agent that looks and never acts.
 
-To add an environment: a function Action -> bool and one line in `READS`.
+To add an environment: a function Action -> bool, named in the environment's `EnvSpec`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Callable
 
+from tutelage.envs.registry import environment_of, load_place
 from tutelage.types import Action
 
 _READERS = {"cat", "head", "tail", "less", "more", "nl", "ls", "find", "grep", "rg", "tree", "wc"}
@@ -18,9 +19,12 @@ _SHOP = re.compile(r"^(?:click)?\s*\[?\s*(?:description|features|reviews|next\s*
 
 
 def is_read(env: str, action: Action) -> bool:
-    """Whether an action of this environment only reads. Environments without an entry in `READS` have no reads."""
-    rule = READS.get(env)
-    return rule is not None and action.command is not None and rule(action)
+    """Whether an action of this environment only reads. Environments whose `EnvSpec` names no rule have no reads."""
+    spec = environment_of(env)
+    if spec is None or spec.reads is None or action.command is None:
+        return False
+    rule: Callable[[Action], bool] = load_place(spec.reads)
+    return rule(action)
 
 
 def reads_household(action: Action) -> bool:
@@ -89,12 +93,3 @@ def _reads_stage(words: list[str]) -> bool:
     if words[0] == "sed":
         return "-n" in words and not any(word.startswith(("-i", "--in-place")) for word in words)
     return words[0] in _READERS and not (words[0] == "find" and _FIND_ACTS & set(words))
-
-
-READS: dict[str, Callable[[Action], bool]] = {
-    "household": reads_household,
-    "alfworld": reads_household,
-    "shop": reads_shop,
-    "repo": reads_repo,
-}
-"""Environment -> whether an action only reads. Search and python have no reads."""

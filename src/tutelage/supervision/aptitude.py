@@ -77,7 +77,7 @@ class AptitudeConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ignore_keys", tuple(self.ignore_keys))
         for name, known in (
-            ("footprints", tuple(KINDS)),
+            ("footprints", KINDS),
             ("writer", tuple(WRITERS)),
             ("edge_weight", EDGE_WEIGHTS),
             ("structure", (*STRUCTURES, IMPACT)),

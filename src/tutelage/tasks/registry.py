@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from importlib import import_module
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
+from tutelage.envs.registry import find_environment, load_place
 from tutelage.errors import ConfigError
 from tutelage.tasks.base import TaskSet
 from tutelage.types import Split, Task
 
-TASK_SETS: Final = {"household": "tutelage.tasks.household:HouseholdTasks"}
-"""Environment name -> where the class of its task set is."""
+
+def task_set_maker(env: str, where: str = "tasks: environment") -> Callable[..., TaskSet]:
+    """The class of an environment's task set. Raises ConfigError on an unknown environment; `where` opens the message."""
+    maker: Callable[..., TaskSet] = load_place(find_environment(env, where).tasks)
+    return maker
 
 
 def make_task_set(env: str, **options: Any) -> TaskSet:
     """The task set of an environment. Raises ConfigError on an unknown environment or option."""
-    if env not in TASK_SETS:
-        raise ConfigError.unknown("tasks: environment", env, TASK_SETS)
-    module, _, name = TASK_SETS[env].partition(":")
-    maker = getattr(import_module(module), name)
+    maker = task_set_maker(env)
     known = inspect.signature(maker).parameters
     for option in options:
         if option not in known:
             raise ConfigError.unknown(f"{env} tasks: option", option, known)
-    task_set: TaskSet = maker(**options)
-    return task_set
+    return maker(**options)
 
 
 def load_tasks(env: str, split: Split | str, start: int = 0, count: int | None = None, **options: Any) -> list[Task]:

@@ -24,7 +24,7 @@ from tutelage.rollout.switch import Never
 from tutelage.store import RecordStore
 from tutelage.supervision.advantages import GroupAdvantages, group_advantages, step_scores
 from tutelage.supervision.distill import TrajectoryScores, attach_teacher
-from tutelage.supervision.footprints import FOOTPRINTS, footprints_of
+from tutelage.supervision.footprints import footprints_of, has_footprints
 from tutelage.supervision.samples import Layout, SampleLedger, build_samples
 from tutelage.training.rl_config import RLConfig
 from tutelage.types import (
@@ -176,7 +176,7 @@ def build_round(
 
 def ineffective_steps(trajectory: Trajectory) -> list[bool]:
     """[N] whether a step's action was malformed, or the environment answered that nothing happened."""
-    if trajectory.env in FOOTPRINTS:
+    if has_footprints(trajectory.env):
         return [one.effect in (Effect.NO_EFFECT, Effect.MALFORMED) for one in footprints_of(trajectory)]
     return [step.action.parse is ParseOutcome.MALFORMED for step in trajectory.steps]
 

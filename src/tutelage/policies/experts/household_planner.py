@@ -21,7 +21,7 @@ from tutelage.envs.household.game import LIGHT_TASK
 from tutelage.errors import PolicyError
 from tutelage.policies.base import PartialTrajectory, SingleActPolicy
 from tutelage.policies.experts.household_belief import TREATMENTS
-from tutelage.types import Action
+from tutelage.types import Action, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +240,13 @@ class PlannerPolicy(SingleActPolicy):
                 f"household planner, trajectory {so_far.trajectory_id}, step {len(so_far.steps)}: {state}"
             )
         return Action.of(plan[0])
+
+
+def plan_of_task(task: Task) -> list[str] | None:
+    """A shortest list of commands that wins a task from its start. None: it cannot be won."""
+    env = HouseholdEnv(task)
+    env.reset(task.seed)
+    return shortest_plan(env.engine)
 
 
 def replayed_engine(so_far: PartialTrajectory) -> Engine:
