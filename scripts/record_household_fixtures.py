@@ -15,12 +15,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from tutelage.envs.alfworld.process import OriginalEngine
 from tutelage.envs.household.engine import Engine
 from tutelage.envs.household.game import TASK_TYPES, Game
 from tutelage.envs.household.generator import generate_game
 from tutelage.envs.household.parity import check_transcripts
 from tutelage.envs.household.reader import GAME_FILE
-from tutelage.envs.household.recording import OriginalEngine, random_command, record_episode, write_transcripts
+from tutelage.envs.household.recording import random_command, record_episode, write_transcripts
 from tutelage.envs.household.tables import KNIVES
 from tutelage.envs.household.writer import write_game
 

@@ -73,9 +73,10 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
     "alfworld": EnvSpec(
         name="alfworld",
         summary="the original ALFWorld text game, played by textworld",
-        env="tutelage.envs.alfworld:AlfworldEnv",
+        env="tutelage.envs.alfworld.env:AlfworldEnv",
         tasks="tutelage.tasks.alfworld:AlfworldTasks",
         experts={"alfworld": "tutelage.policies.experts.household:HouseholdExpert"},
+        planner="tutelage.policies.experts.household_planner:plan_of_task",
         footprints={
             "text": f"{_HOUSEHOLD_FOOTPRINTS}:household_footprints",
             "needs": f"{_HOUSEHOLD_FOOTPRINTS}_needs:needed_household_footprints",

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final, Protocol
 
-from tutelage.errors import ConfigError
+from tutelage.errors import ConfigError, FormatError
 from tutelage.types import Split, Task
 
-LOCAL_SETTINGS: Final = ("content_hash", "root")
-"""Settings that are not written into a manifest's settings: one has its own place, one differs between machines."""
+LOCAL_SETTINGS: Final = ("content_hash", "root", "python")
+"""Settings that are not written into a manifest's settings: one has its own place, the others differ between machines."""
 
 
 class TaskSet(Protocol):
@@ -53,6 +54,22 @@ def manifest(tasks: Iterable[Task]) -> str:
 def manifest_hash(tasks: Iterable[Task]) -> str:
     """SHA-256 of the manifest, 64 hex digits."""
     return hashlib.sha256(manifest(tasks).encode()).hexdigest()
+
+
+def read_manifest(path: Path) -> dict[str, str | None]:
+    """Task id -> content hash of a manifest that was written to a file, in its order. Raises FormatError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: cannot be read ({error}), expected a manifest, one JSON line per task.") from None
+    found: dict[str, str | None] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = json.loads(line)
+            found[entry["id"]] = entry["content_hash"]
+        except (ValueError, KeyError, TypeError):
+            raise FormatError(f"{path}, line {number}: expected a JSON object with 'id' and 'content_hash'.") from None
+    return found
 
 
 def check_disjoint(*panels: Iterable[Task]) -> None:

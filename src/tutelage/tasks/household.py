@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tutelage.envs.household.env import DEFAULT_MAX_STEPS, game_of
 from tutelage.envs.household.game import TASK_TYPES
@@ -47,6 +47,9 @@ class HouseholdTasks:
 
     Task ids: ``hh-small-train-000123`` for generated games, ``hh-valid_unseen.<task>.<trial>`` for those of a folder.
     """
+
+    env: ClassVar[str] = "household"
+    """Name of the environment that plays the tasks."""
 
     def __init__(
         self,
@@ -125,7 +128,7 @@ class HouseholdTasks:
         settings |= {"content_hash": game.content_hash} | self._shared
         return Task(
             task_id=task_id,
-            env="household",
+            env=self.env,
             goal=game.task,
             split=split,
             kind=game.goal.task_type,

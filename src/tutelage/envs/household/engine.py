@@ -66,6 +66,16 @@ class Snapshot:
     flags: tuple[int, ...]
 
 
+def as_move(command: str) -> str:
+    """``put O in/on R`` (also `in`, `on`, `to`) as ``move O to R``; other commands as they are."""
+    if command.startswith("put "):
+        for separator in PUT_SEPARATORS:
+            name, found, receptacle = command[4:].partition(separator)
+            if found:
+                return f"move {name} to {receptacle}"
+    return command
+
+
 class Engine:
     """One play of one game.
 
@@ -115,8 +125,8 @@ class Engine:
         place = self._places[self._location]
         actions = place.menu(self._held).actions
         action = actions.get(command)
-        if action is None and self.accept_put and command.startswith("put "):
-            action = actions.get(self._as_move(command))
+        if action is None and self.accept_put:
+            action = actions.get(as_move(command))
         if action is None:
             return NOTHING_HAPPENS
         verb, first, second = action
@@ -263,14 +273,6 @@ class Engine:
     def _spot(self, receptacle: str) -> tuple[Place, int]:
         index = self._receptacle(receptacle)
         return self._places[self._tables.location_of[index]], self._tables.slot_of[index]
-
-    @staticmethod
-    def _as_move(command: str) -> str:
-        for separator in PUT_SEPARATORS:
-            name, found, receptacle = command[4:].partition(separator)
-            if found:
-                return f"move {name} to {receptacle}"
-        return command
 
     def _goal_holds(self) -> bool:
         tables = self._tables

@@ -127,19 +127,7 @@ def read_game(folder: Path, task: str | None = None, *, game_id: str | None = No
     the first sentence form of the goal.
     game_id: None takes the last two folder names, `task/trial`.
     """
-    if not folder.is_dir():
-        raise FormatError(f"{folder}: no such folder, expected a game folder with {PROBLEM_FILE}.")
-    packed = _read_json(folder / GAME_FILE) if (folder / GAME_FILE).is_file() else {}
-    problem = folder / PROBLEM_FILE
-    if problem.is_file():
-        text, source = _read_text(problem), problem
-    elif isinstance(packed.get("pddl_problem"), str):
-        text, source = packed["pddl_problem"], folder / GAME_FILE
-    else:
-        raise FormatError(
-            f"{folder}: neither {PROBLEM_FILE} nor a {GAME_FILE} with 'pddl_problem' is there.\n"
-            f"  It holds: {', '.join(sorted(p.name for p in folder.iterdir())) or 'nothing'}. Pass a game folder."
-        )
+    text, source, packed = _read_problem(folder)
     sections = parse_pddl(text, source=str(source))
     goal = read_goal(sections[":goal"], source=str(source))
     if (folder / TRAJECTORY_FILE).is_file():
@@ -152,6 +140,27 @@ def read_game(folder: Path, task: str | None = None, *, game_id: str | None = No
         return _build_game(sections[":init"], goal, task=task, game_id=game_id)
     except FormatError as error:
         raise FormatError(f"{source}: {error}") from None
+
+
+def problem_of(folder: Path) -> str:
+    """The problem of a game folder as it stands in its file, which is what the original engine is given."""
+    return _read_problem(folder)[0]
+
+
+def _read_problem(folder: Path) -> tuple[str, Path, dict[str, Any]]:
+    """Text of the problem, the file it stands in, and what `game.tw-pddl` holds (empty where there is none)."""
+    if not folder.is_dir():
+        raise FormatError(f"{folder}: no such folder, expected a game folder with {PROBLEM_FILE}.")
+    packed = _read_json(folder / GAME_FILE) if (folder / GAME_FILE).is_file() else {}
+    problem = folder / PROBLEM_FILE
+    if problem.is_file():
+        return _read_text(problem), problem, packed
+    if isinstance(packed.get("pddl_problem"), str):
+        return packed["pddl_problem"], folder / GAME_FILE, packed
+    raise FormatError(
+        f"{folder}: neither {PROBLEM_FILE} nor a {GAME_FILE} with 'pddl_problem' is there.\n"
+        f"  It holds: {', '.join(sorted(p.name for p in folder.iterdir())) or 'nothing'}. Pass a game folder."
+    )
 
 
 def _build_game(init: list[Expression], goal: Goal, *, task: str, game_id: str) -> Game:

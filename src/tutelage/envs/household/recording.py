@@ -1,7 +1,7 @@
 """Recording transcripts with the original engine, and playing it next to ours.
 
 In: game folders. Out: transcripts that `parity.check_transcripts` reads. Needs the extra `alfworld` (alfworld and
-textworld); everything from there is imported inside the functions.
+textworld), which run in a process of their own.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tutelage.envs.household.reader import PROBLEM_FILE, TRAJECTORY_FILE, read_game
-from tutelage.errors import MissingExtra
+from tutelage.envs.alfworld.process import OriginalEngine
+from tutelage.envs.household.reader import TRAJECTORY_FILE, problem_of, read_game
 
 INVALID_COMMANDS: Final = ("", "open", "go to", "eat apple", "Look", "examine room", "put x in/on y", "take a from b")
 INVALID_SHARE: Final = 0.06
@@ -28,53 +27,15 @@ WEIGHTS: Final = {
 """How readily a verb is drawn by `random_command`: state changes are favoured."""
 
 
-class OriginalEngine:
-    """One game in the original engine, under the text grammar that the installed alfworld ships.
-
-    Read `feedback`, `admissible` (sorted, without repeats) and `won` after `reset` and `step`.
-    """
-
-    def __init__(self, env: Any) -> None:
-        self._env = env
-
-    def reset(self) -> str:
-        return self._read(self._env.reset())
-
-    def step(self, command: str) -> str:
-        state, _score, _done = self._env.step(command)
-        return self._read(state)
-
-    def _read(self, state: Any) -> str:
-        self.feedback = str(state.feedback)
-        self.admissible: list[str] = sorted(set(state.admissible_commands))
-        self.won: bool = bool(state.won)
-        return self.feedback
-
-
 @contextmanager
 def original_engine(folder: Path, task: str) -> Iterator[OriginalEngine]:
     """The original engine on a game folder, made anew from its problem with this task sentence."""
+    engine = OriginalEngine()
     try:
-        import textworld
-        from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
-        from alfworld.info import ALFRED_PDDL_PATH, ALFRED_TWL2_PATH
-    except ImportError:
-        raise MissingExtra("playing the original household engine", "alfworld") from None
-    game = {
-        "pddl_domain": Path(ALFRED_PDDL_PATH).read_text(encoding="utf-8"),
-        "grammar": Path(ALFRED_TWL2_PATH).read_text(encoding="utf-8").replace("UNKNOWN GOAL", task),
-        "pddl_problem": (folder / PROBLEM_FILE).read_text(encoding="utf-8"),
-        "solvable": True,
-    }
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "game.tw-pddl"
-        path.write_text(json.dumps(game), encoding="utf-8")
-        infos = textworld.EnvInfos(won=True, admissible_commands=True)
-        env = textworld.start(str(path), infos, [AlfredDemangler(shuffle=False)])
-        try:
-            yield OriginalEngine(env)
-        finally:
-            env.close()
+        engine.load(problem_of(folder), task)
+        yield engine
+    finally:
+        engine.close()
 
 
 def random_command(rng: random.Random, admissible: Sequence[str]) -> str:
@@ -114,7 +75,7 @@ def record_episode(
             "pddl_params": trajectory["pddl_params"],
             "task": task,
             "intro": engine.reset(),
-            "admissible0": engine.admissible,
+            "admissible0": list(engine.admissible),
         }
         steps: list[list[Any]] = []
         while len(steps) < max_steps:
@@ -122,7 +83,7 @@ def record_episode(
             if command is None:
                 break
             engine.step(command)
-            steps.append([command, engine.feedback, engine.admissible, engine.won])
+            steps.append([command, engine.feedback, list(engine.admissible), engine.won])
     record["steps"] = steps
     return record
 
