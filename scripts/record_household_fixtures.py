@@ -146,7 +146,7 @@ def main() -> None:
     transcripts = arguments.output / "transcripts.jsonl.gz"
     write_transcripts(records, transcripts)
     report = check_transcripts(transcripts, games_folder)
-    print(f"{report.num_transcripts} transcripts, {report.num_steps} steps, {report.num_differences} differences")
+    print(f"{report.num_episodes} transcripts, {report.num_steps} steps, {report.num_differences} differences")
     for difference in report.first_differences:
         print(difference)
     print(f"-> {arguments.output}")

@@ -259,7 +259,7 @@ def test_parity_fails_on_a_difference(tmp_path: Path, capsys: pytest.CaptureFixt
     file = tmp_path / "play.jsonl"
     file.write_text(json.dumps(record) + "\n")
     arguments = ["env", "parity", "household", "--transcripts", str(file), "--games", str(tmp_path / "games")]
-    assert said(capsys, *arguments) == "1 transcripts of 1 games, 1 steps, 0 differences\n"
+    assert said(capsys, *arguments) == "1 episodes of 1 games, 1 steps, 0 differences\n"
     record["steps"][0][1] = "Another text."  # type: ignore[index]
     file.write_text(json.dumps(record) + "\n")
     shown = said(capsys, *arguments, code=1)

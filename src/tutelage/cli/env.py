@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from tutelage.cli.parity import parity
 from tutelage.errors import ConfigError
 
 app = typer.Typer(help="Environments: list them, compare with the original, write games.", no_args_is_help=True)
+app.command()(parity)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -25,37 +27,6 @@ def list_(as_json: JsonOption = False) -> None:
         return
     for name in environment_names():
         print(name)
-
-
-@app.command()
-def parity(
-    env: Annotated[str, typer.Argument(help="Name of the environment.")],
-    transcripts: Annotated[
-        Path, typer.Option("--transcripts", help="Recorded play of the original, .jsonl or .jsonl.gz.")
-    ],
-    games: Annotated[Path, typer.Option("--games", help="Folder of the games that were played.")],
-    as_json: JsonOption = False,
-) -> None:
-    """Compare our engine with recorded play of the original, text by text. Exit code 1 at a difference."""
-    from dataclasses import asdict
-
-    from tutelage.envs.household.parity import check_transcripts
-
-    if env != "household":
-        raise ConfigError.unknown("env parity", env, ["household"])
-    report = check_transcripts(transcripts, games)
-    if as_json:
-        print(json.dumps(asdict(report)))
-    else:
-        print(
-            f"{report.num_transcripts} transcripts of {report.num_games} games, {report.num_steps} steps, "
-            f"{report.num_differences} differences"
-        )
-        for one in report.first_differences:
-            print(f"\n{one.game} episode {one.episode} step {one.step} {one.command!r}: {one.field}")
-            print(f"  original: {one.expected!r}\n  ours:     {one.got!r}")
-    if report.num_differences:
-        raise typer.Exit(1)
 
 
 @app.command()

@@ -31,7 +31,7 @@ def test_generated_games_play_word_for_word_as_recorded():
     report = check_transcripts(TRANSCRIPTS, FIXTURES / "games")
     assert report.first_differences == ()
     assert report.num_differences == 0
-    assert report.num_transcripts >= 12
+    assert report.num_episodes >= 12
     assert report.num_steps >= 500
 
 
@@ -83,7 +83,7 @@ def test_one_altered_field_is_one_difference(tmp_path, position, field):
         record["steps"][4][position] = {1: "You sneeze.", 2: ["sneeze"], 3: not record["steps"][4][3]}[position]
 
     report = altered(tmp_path, change)
-    assert (report.num_transcripts, report.num_differences) == (1, 1)
+    assert (report.num_episodes, report.num_differences) == (1, 1)
     (difference,) = report.first_differences
     assert (difference.step, difference.field) == (4, field)
     assert difference.expected != difference.got

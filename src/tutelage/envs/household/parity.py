@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -45,9 +45,9 @@ class ParityDifference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParityReport:
-    """How far our engine agrees with the transcripts."""
+    """How far our engine agrees with the original."""
 
-    num_transcripts: int
+    num_episodes: int
     num_games: int
     num_steps: int
     num_differences: int
@@ -88,18 +88,18 @@ def check_transcripts(transcripts: Path, games: Path) -> ParityReport:
         return read_game(games / name, task, game_id=name)
 
     names: set[str] = set()
-    num_transcripts = num_steps = num_differences = 0
+    num_episodes = num_steps = num_differences = 0
     shown: list[ParityDifference] = []
     for record in read_transcripts(transcripts):
         names.add(record["game"])
-        num_transcripts += 1
+        num_episodes += 1
         num_steps += len(record["steps"])
-        for difference in _differences(record, game_of(record["game"], record["task"])):
+        for difference in differences_of(record, game_of(record["game"], record["task"])):
             num_differences += 1
             if len(shown) < MAX_SHOWN:
                 shown.append(difference)
     return ParityReport(
-        num_transcripts=num_transcripts,
+        num_episodes=num_episodes,
         num_games=len(names),
         num_steps=num_steps,
         num_differences=num_differences,
@@ -107,7 +107,8 @@ def check_transcripts(transcripts: Path, games: Path) -> ParityReport:
     )
 
 
-def _differences(record: dict[str, Any], game: Game) -> Iterator[ParityDifference]:
+def differences_of(record: Mapping[str, Any], game: Game) -> Iterator[ParityDifference]:
+    """Play one transcript on our engine; everything that the original said otherwise, in order."""
     engine = Engine(game)
 
     def compare(step: int, command: str, field: str, expected: object, got: object) -> Iterator[ParityDifference]:
