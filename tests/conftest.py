@@ -1,9 +1,27 @@
-"""For all tests: Ctrl-C interrupts, also where the tests were started in the background.
+"""For all tests: Ctrl-C interrupts, also where the tests were started in the background; where alfworld is.
 
 A shell starts background jobs with SIGINT ignored, Python then keeps it ignored, and children inherit that; tests that send
 the signal, to themselves or to a child, would wait for ever.
 """
 
+from __future__ import annotations
+
+import importlib.util
+import os
 import signal
+import sys
+
+import pytest
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def alfworld_python() -> str:
+    """A Python that has alfworld and textworld: this one, or the one that TUTELAGE_ALFWORLD_PYTHON names."""
+    if named := os.environ.get("TUTELAGE_ALFWORLD_PYTHON"):
+        return named
+    if importlib.util.find_spec("textworld") is None or importlib.util.find_spec("alfworld") is None:
+        pytest.skip("alfworld is not installed; the extra 'alfworld' brings it, or name a Python that has it in "
+                    "TUTELAGE_ALFWORLD_PYTHON")  # fmt: skip
+    return sys.executable
