@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from tutelage.errors import ConfigError, FormatError
 from tutelage.types import Split, Task
 
-LOCAL_SETTINGS: Final = ("content_hash", "root", "python")
+LOCAL_SETTINGS: Final = ("content_hash", "root", "python", "url", "cache_dir")
 """Settings that are not written into a manifest's settings: one has its own place, the others differ between machines."""
 
 

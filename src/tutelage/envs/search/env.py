@@ -1,0 +1,182 @@
+"""Multi-hop question answering as an environment: one question, searches, one answer.
+
+In: a `Task` whose settings hold a question and name what is searched. Settings, all plain JSON:
+
+  question, golden_answers, data_source   the question; the answers are for the score alone
+  corpus                                  {size, split, seed} of a generated corpus (`corpus`), or
+  passages, root, passages_hash           a JSONL file below root, and what it must hash to
+  retriever                               bm25 (default), dense or http
+  url, retriever_options                  of the http retriever (`HttpRetriever`); model and more of the dense one
+  top_k                                   passages that a search shows; 3 where absent
+  max_steps                               steps before the episode is truncated; 4 where absent
+  reward                                  em (exact match, default) or f1
+  evidence                                titles of the passages on the way to the answer, for `progress`; never shown
+  cache_dir                               where indexes are kept; a folder in the user's cache where absent
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tutelage.envs.action_formats import TagFormat
+from tutelage.envs.base import StepResult
+from tutelage.envs.search.answers import SCORES
+from tutelage.envs.search.results import plain, write_results
+from tutelage.envs.search.sources import retriever_of
+from tutelage.errors import ConfigError, EnvError
+from tutelage.types import Action, Observation, ParsedCall, Task, stable_hash
+
+DEFAULT_MAX_STEPS: Final = 4
+DEFAULT_TOP_K: Final = 3
+
+ACTION_FORMAT: Final = TagFormat(
+    tags={"search": "query", "answer": "text"},
+    help=(
+        "No action was found in that reply. End with exactly one action: <search>a query</search> to see passages, or "
+        "<answer>the answer</answer> to finish."
+    ),
+)
+
+ANSWERED: Final = "The answer was taken."
+"""The observation after an answer; whether it is right is not said."""
+
+INSTRUCTIONS: Final = """\
+You answer a question by looking things up. In every turn, think first, then give exactly one action as the last thing you \
+write:
+
+<search>a query</search>   shows the passages that fit the query best, between <information> and </information>
+<answer>the answer</answer>   ends the task with your answer
+
+The answer to one search often holds the name that you must search for next. You have few turns, usually 4, and the last \
+one must be the answer. Answer with the bare name, date or number, as short as it \
+can be: no sentence.
+
+Example
+Question: Who is the spouse of the author of Emma?
+You: I need the author first. <search>Emma author</search>
+<information>
+Doc 1: Emma
+Emma is a novel written by Jane Roe.
+</information>
+You: Jane Roe wrote it. Now her spouse. <search>Jane Roe spouse</search>
+<information>
+Doc 1: Jane Roe
+Jane Roe is a writer. She is married to John Low.
+</information>
+You: <answer>John Low</answer>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point of an episode, for `SearchEnv.restore`."""
+
+    num_steps: int
+    may_step: bool
+    answer: str | None
+    shown: tuple[str, ...]
+
+
+class SearchEnv:
+    """One episode of one question. The seed of `reset` changes nothing: question and passages are the task's."""
+
+    action_format = ACTION_FORMAT
+
+    def __init__(self, task: Task) -> None:
+        """Raises ConfigError, FormatError and EnvError; see `retriever_of`."""
+        settings = task.settings
+        self.task = task
+        self.max_steps = int(settings.get("max_steps", DEFAULT_MAX_STEPS))
+        self.top_k = int(settings.get("top_k", DEFAULT_TOP_K))
+        reward = settings.get("reward", "em")
+        if reward not in SCORES:
+            raise ConfigError.unknown(f"task {task.task_id}: reward", str(reward), SCORES)
+        if not settings.get("question") or not settings.get("golden_answers"):
+            raise ConfigError(f"task {task.task_id}: no 'question' and 'golden_answers' in {sorted(settings)}.")
+        self._score = SCORES[reward]
+        self._golden = tuple(settings["golden_answers"])
+        self._evidence = frozenset(settings.get("evidence", ()))
+        self._retriever = retriever_of(settings)
+        self.inline = self._retriever.inline
+        self.num_steps = 0
+        self.answer: str | None = None
+        """What was answered. None: nothing yet."""
+        self._shown: tuple[str, ...] = ()
+        """Titles of the passages shown so far, sorted."""
+        self._may_reset = True
+        self._may_step = False
+        self._closed = False
+
+    def reset(self, seed: int) -> Observation:
+        if not self._may_reset:
+            raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
+        self._may_reset, self._may_step = False, True
+        return Observation.of(f"Question: {plain(self.task.settings['question'])}")
+
+    def step(self, action: Action) -> StepResult:
+        if not self._may_step:
+            raise EnvError(
+                "step before reset, after the end of the episode or after close",
+                task_id=self.task.task_id,
+                step=self.num_steps,
+            )
+        call = self.action_format.apply(action).call
+        text = self.action_format.help if call is None else self._do(call)
+        self.num_steps += 1
+        terminated = self.answer is not None
+        truncated = not terminated and self.num_steps >= self.max_steps
+        self._may_step = not (terminated or truncated)
+        return StepResult(
+            observation=Observation.of(text), reward=self.reward(), terminated=terminated, truncated=truncated
+        )
+
+    def reward(self) -> float:
+        """Score of the answer, 0.0 as long as there is none."""
+        return 0.0 if self.answer is None else self._score(self.answer, self._golden)
+
+    def admissible(self) -> tuple[str, ...] | None:
+        """Queries and answers are open-ended."""
+        return None
+
+    def state_hash(self) -> str:
+        """Of what was seen and answered, in whatever order."""
+        return f"{stable_hash(self.task.task_id, self._shown, self.answer):016x}"
+
+    def progress(self) -> float | None:
+        """Share of the evidence that was shown, the right answer counting as one more piece; 1 once it is given.
+
+        None: the task names no evidence.
+        """
+        if self.reward() == 1.0:
+            return 1.0
+        if not self._evidence:
+            return None
+        return len(self._evidence.intersection(self._shown)) / (len(self._evidence) + 1)
+
+    def snapshot(self) -> Moment:
+        return Moment(self.num_steps, self._may_step, self.answer, self._shown)
+
+    def restore(self, snapshot: object) -> None:
+        if not isinstance(snapshot, Moment):
+            raise TypeError(f"restore got a {type(snapshot).__name__}, expected what snapshot() gave")
+        if self._closed:
+            raise EnvError("restore after close; make a new environment", task_id=self.task.task_id)
+        self.num_steps, self._may_step = snapshot.num_steps, snapshot.may_step
+        self.answer, self._shown = snapshot.answer, snapshot.shown
+
+    def close(self) -> None:
+        """End the episode, waits for a server included; again is harmless. Reward and state_hash stay readable."""
+        self._may_reset = self._may_step = False
+        self._closed = True
+        self._retriever.close()
+
+    def _do(self, call: ParsedCall) -> str:
+        if call.name == "answer":
+            self.answer = str(call.arguments["text"])
+            return ANSWERED
+        try:
+            (found,) = self._retriever.search([str(call.arguments["query"])], self.top_k)
+        except EnvError as error:
+            raise EnvError(str(error), task_id=self.task.task_id, step=self.num_steps) from error
+        self._shown = tuple(sorted({*self._shown, *(passage.title for passage in found)}))
+        return write_results(found)
