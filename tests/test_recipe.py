@@ -154,7 +154,7 @@ def test_an_unknown_key_is_named_in_full_with_a_suggestion(
         ("evaluate.baseline=imitaton", "evaluate.baseline: no 'imitaton' in this recipe. Did you mean 'imitation'?"),
         ("evaluate.models=[imitation, imitation]", "evaluate.models names an arm twice"),
         ("evaluate.tasks={split: train, start: 5, count: 3}", "rollouts.mixed.tasks and evaluate.tasks share tasks"),
-        ("augment.name=renaming", "augment (of imitation): unknown 'renaming'"),
+        ("augment.name=renamed", "augment (of imitation): unknown 'renamed'"),
         ("models.imitation.start=corrected", "artefacts wait for each other: "),
         ("workers=0", "workers: 0: input should be greater than or equal to 1."),
         ("seed=many", "seed: 'many': input should be a valid integer"),

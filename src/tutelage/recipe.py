@@ -14,6 +14,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from tutelage.envs.registry import find_environment
 from tutelage.errors import ConfigError
 from tutelage.recipe_file import apply_override, check_keys, find_recipe, parse_override, read_yaml
 from tutelage.rollout.episode import Limits
@@ -64,20 +65,26 @@ class TasksSection(Section):
 
 
 class NewStudentSection(Section):
-    """An untrained tiny student, made at the start of the run: ``{name: new, hidden: 32}``. See `new_student`."""
+    """An untrained tiny student, made at the start of the run: ``{name: new, hidden: 32}``. See `new_student`.
+
+    Its vocabulary is the environment's own, or that of the texts of some training tasks.
+    """
 
     name: Literal["new"]
     hidden: int = Field(default=128, ge=1)
     layers: int = Field(default=4, ge=1)
     heads: int = Field(default=4, ge=1)
     seed: int = 0
+    vocabulary_tasks: int = Field(default=300, ge=1)
+    """Training tasks, from the first on, whose texts the words come from."""
 
 
 class StudentSection(Section):
     """The model that is trained, and how it acts in rollouts."""
 
-    start: str | NewStudentSection = "builtin:household_tiny"
-    """Model folder, or ``builtin:`` and a checkpoint of the package, or ``{name: new}``."""
+    start: str | NewStudentSection = "auto"
+    """Model folder, or ``builtin:`` and a checkpoint of the package, or ``{name: new}``. ``auto``: the checkpoint that
+    comes for the environment, else a new student."""
     temperature: float = Field(default=0.4, ge=0.0)
     """0 is greedy."""
     max_action_tokens: int = Field(default=24, ge=1)
@@ -258,6 +265,13 @@ class Recipe(Section):
     audit: AuditSection | None = None
     """None: no replay audit."""
     report: ReportSection = ReportSection()
+
+    @property
+    def start(self) -> str | NewStudentSection:
+        """What the student starts from, ``auto`` resolved."""
+        if self.student.start != "auto":
+            return self.student.start
+        return find_environment(self.env.name, "env").student or NewStudentSection(name="new")
 
     @property
     def evaluated(self) -> list[str]:

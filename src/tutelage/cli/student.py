@@ -17,14 +17,20 @@ def new(
     layers: Annotated[int, typer.Option("--layers")] = 4,
     heads: Annotated[int, typer.Option("--heads")] = 4,
     seed: Annotated[int, typer.Option("--seed")] = 0,
+    env: Annotated[str, typer.Option("--env", help="Environment whose vocabulary it gets.")] = "household",
+    vocabulary_tasks: Annotated[
+        int, typer.Option("--vocabulary-tasks", min=1, help="Training tasks whose texts the words come from.")
+    ] = 300,
 ) -> None:
     """Make an untrained tiny student: model, tokenizer and chat template as a plain model folder."""
     from transformers.utils.logging import disable_progress_bar
 
     from tutelage.training.student_model import new_student
+    from tutelage.training.word_vocab import vocabulary_of
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    print(new_student(out, hidden=hidden, layers=layers, heads=heads, seed=seed))
+    vocabulary = vocabulary_of(env, num_tasks=vocabulary_tasks)
+    print(new_student(out, vocabulary=vocabulary, hidden=hidden, layers=layers, heads=heads, seed=seed))
 
 
 @app.command()

@@ -9,7 +9,7 @@ A name is looked for among tutelage's own environments, then among the entry poi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
@@ -47,14 +47,25 @@ class EnvSpec:
     """A text that tells a language model the rules before the first observation."""
     extra: str | None = None
     """The extra that it cannot do without."""
+    sources: Sequence[str] = ("generated",)
+    """Where its tasks can come from: values of the task set's option `source`."""
+    expert_reward: float = 0.95
+    """Mean reward that its usual expert reaches at least; `tutelage env check` holds it to that."""
+    student: str | None = None
+    """A student of the package that was warmed up for it, ``builtin:NAME``. None: students start untrained."""
+    vocabulary: str | None = None
+    """Callable () -> vocabulary of a new tiny student. None: one is mined from the texts of training episodes."""
 
 
 _HOUSEHOLD_FOOTPRINTS: Final = "tutelage.supervision.footprints.household"
+_HOUSEHOLD_VOCABULARY: Final = "tutelage.training.household_tokenizer:HouseholdVocabulary"
+_HOUSEHOLD_STUDENT: Final = "builtin:household_tiny"
 
 ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
     "household": EnvSpec(
         name="household",
         summary="the ALFWorld text game, as an engine of our own",
+        sources=("generated", "folder"),
         env="tutelage.envs.household.env:HouseholdEnv",
         tasks="tutelage.tasks.household:HouseholdTasks",
         experts={
@@ -69,6 +80,8 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
             "causal": f"{_HOUSEHOLD_FOOTPRINTS}_exact:causal_household_footprints",
         },
         reads="tutelage.selection.reads:reads_household",
+        student=_HOUSEHOLD_STUDENT,
+        vocabulary=_HOUSEHOLD_VOCABULARY,
     ),
     "alfworld": EnvSpec(
         name="alfworld",
@@ -83,6 +96,8 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         },
         reads="tutelage.selection.reads:reads_household",
         extra="alfworld",
+        student=_HOUSEHOLD_STUDENT,
+        vocabulary=_HOUSEHOLD_VOCABULARY,
     ),
     "shop": EnvSpec(
         name="shop",

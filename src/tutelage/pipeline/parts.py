@@ -32,7 +32,10 @@ from tutelage.tasks.registry import load_tasks, make_task_set, task_set_maker
 from tutelage.training.rl_config import DISTILL_LOSS_OPTIONS
 from tutelage.types import Actor, Task, Trajectory, stable_hash
 
-AUGMENTATIONS = {"object_renaming": "tutelage.training.augment:ObjectRenaming"}
+AUGMENTATIONS = {
+    "object_renaming": "tutelage.training.augment:ObjectRenaming",
+    "renaming": "tutelage.training.augment:Renaming",
+}
 """Name in recipes -> where the class is; its first argument is the model folder."""
 
 
@@ -221,11 +224,11 @@ def seed_of(recipe: Recipe, *what: str) -> int:
 
 def start_folder(recipe: Recipe, start: str, run: RunDir) -> Path:
     """The model folder that a name stands for: a model of the recipe, ``start``, ``builtin:...`` or a path."""
-    if start in recipe.models or (start == START and not isinstance(recipe.student.start, str)):
+    if start in recipe.models or (start == START and not isinstance(recipe.start, str)):
         return run.model_dir(start)
     from tutelage.students import student_path
 
-    named = recipe.student.start if start == START else start
+    named = recipe.start if start == START else start
     assert isinstance(named, str)
     return student_path(named)
 
@@ -234,7 +237,7 @@ def start_needs(recipe: Recipe, start: str) -> tuple[str, ...]:
     """The stage that makes a start. None is needed for one that lies outside of the run."""
     if start in recipe.models:
         return (stage_id("train", start),)
-    return (stage_id("new", START),) if start == START and not isinstance(recipe.student.start, str) else ()
+    return (stage_id("new", START),) if start == START and not isinstance(recipe.start, str) else ()
 
 
 def start_settings(recipe: Recipe, start: str, run: RunDir) -> dict[str, str]:

@@ -21,7 +21,7 @@ PRIORITY = ("new", "train", "build", "select", "rollout", "evaluate", "audit", "
 def plan(recipe: Recipe, run: RunDir) -> dict[str, Stage]:
     """All stages by id, each after the stages it needs."""
     stages = [rollout_stage(recipe, name, run) for name in recipe.rollouts]
-    if not isinstance(recipe.student.start, str):
+    if not isinstance(recipe.start, str):
         stages.append(new_stage(recipe, run))
     stages += [select_stage(recipe, name, run) for name in recipe.rollouts]
     for name in recipe.models:

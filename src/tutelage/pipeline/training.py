@@ -58,23 +58,28 @@ def train_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
 
 def new_stage(recipe: Recipe, run: RunDir) -> Stage:
     """Make the untrained student that everything starts from."""
-    section = recipe.student.start
+    section = recipe.start
     assert not isinstance(section, str)
+    env = recipe.env
 
     def act(tell: Tell) -> dict[str, Any]:
         from transformers.utils.logging import disable_progress_bar
 
         from tutelage.training.student_model import new_student
+        from tutelage.training.word_vocab import vocabulary_of
 
         disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own, in the middle of ours
-        new_student(run.model_dir(START), **section.model_dump(exclude={"name"}))
+        vocabulary = vocabulary_of(env.name, num_tasks=section.vocabulary_tasks, **env.options)
+        new_student(
+            run.model_dir(START), vocabulary=vocabulary, **section.model_dump(exclude={"name", "vocabulary_tasks"})
+        )
         return {}
 
     return Stage(
         kind="new",
         name=START,
         needs=(),
-        settings=parts.plain(section),
+        settings={**parts.plain(section), "env": parts.plain(env)},
         outputs=(run.model_dir(START),),
         resumes=False,
         act=act,

@@ -7,6 +7,7 @@ is where instead of remembering it. The loss mask, weights and spans of the samp
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -28,7 +29,31 @@ class Augmentation(Protocol):
         ...
 
 
-class ObjectRenaming:
+class _Renaming:
+    """Types of the listed kinds change places within their group, consistently over one sample; or get new numbers."""
+
+    def __init__(self, model_dir: str | Path, *, rename: Container[str], renumber: Container[str]) -> None:
+        rows, where = read_entities(model_dir), Path(model_dir) / ENTITIES_FILE
+        self._size = 1 + max((row["id"] for row in rows), default=0)
+        self._rename, self._renumber = rename, renumber
+        self._groups: list[_Group] = []
+        for key in dict.fromkeys((row["kind"], row["group"]) for row in rows):
+            group = _Group(key[0], [row for row in rows if (row["kind"], row["group"]) == key], where)
+            if group.kind in rename or group.kind in renumber:
+                self._groups.append(group)
+
+    def __call__(self, token_ids: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        size = max(self._size, int(token_ids.max(initial=0)) + 1)
+        present = np.zeros(size, dtype=bool)
+        present[token_ids] = True
+        table = np.arange(size)
+        for group in self._groups:
+            rename, renumber = group.kind in self._rename, group.kind in self._renumber
+            group.draw(table, present, rng, rename=rename, renumber=renumber)
+        return table[token_ids]
+
+
+class ObjectRenaming(_Renaming):
     """Renames types and numbers consistently over one sample; every thing keeps its own, unequal name.
 
     Types change places within their group (`entities.json`), where the texts, and what a planner that knows no more
@@ -53,24 +78,20 @@ class ObjectRenaming:
         receptacle_numbers: bool = False,
     ) -> None:
         """Reads `entities.json` of a model folder: ConfigError if it is not there, FormatError if it is broken."""
-        rows, where = read_entities(model_dir), Path(model_dir) / ENTITIES_FILE
-        self._size = 1 + max(row["id"] for row in rows)
-        self._rename = {"object": objects, "receptacle": receptacles}
-        self._renumber = {"object": object_numbers, "receptacle": receptacle_numbers}
-        self._groups: list[_Group] = []
-        for key in dict.fromkeys((row["kind"], row["group"]) for row in rows):
-            group = _Group(key[0], [row for row in rows if (row["kind"], row["group"]) == key], where)
-            if self._rename[group.kind] or self._renumber[group.kind]:
-                self._groups.append(group)
+        rename = [kind for kind, on in (("object", objects), ("receptacle", receptacles)) if on]
+        renumber = [kind for kind, on in (("object", object_numbers), ("receptacle", receptacle_numbers)) if on]
+        super().__init__(model_dir, rename=rename, renumber=renumber)
 
-    def __call__(self, token_ids: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        size = max(self._size, int(token_ids.max(initial=0)) + 1)
-        present = np.zeros(size, dtype=bool)
-        present[token_ids] = True
-        table = np.arange(size)
-        for group in self._groups:
-            group.draw(table, present, rng, rename=self._rename[group.kind], renumber=self._renumber[group.kind])
-        return table[token_ids]
+
+class Renaming(_Renaming):
+    """Whatever the student's vocabulary has of that kind changes places: objects of the household game, open words.
+
+    Example, mug -> lamp and red -> oak:   search[red mug]   ->   search[oak lamp]
+    """
+
+    def __init__(self, model_dir: str | Path) -> None:
+        """Reads `entities.json` of a model folder: ConfigError if it is not there, FormatError if it is broken."""
+        super().__init__(model_dir, rename=["object", "word"], renumber=[])
 
 
 class _Group:
