@@ -1,17 +1,23 @@
-"""Verbs `env list`, `env parity` and `env generate`."""
+"""Verbs `env list`, `env check`, `env new`, `env parity` and `env generate`."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tutelage.cli.parity import parity
 from tutelage.errors import ConfigError
 
-app = typer.Typer(help="Environments: list them, compare with the original, write games.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from tutelage.envs.registry import EnvSpec
+
+app = typer.Typer(
+    help="Environments: list them, prove them sound, begin one of your own, write games.", no_args_is_help=True
+)
 app.command()(parity)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -20,13 +26,78 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """The environments that a recipe can name."""
-    from tutelage.envs.registry import environment_names
+    from tutelage.envs.registry import environment_names, find_environment
 
+    specs = [find_environment(name) for name in environment_names()]
     if as_json:
-        print(json.dumps(list(environment_names())))
+        print(json.dumps([_as_json(spec) for spec in specs], indent=2))
         return
-    for name in environment_names():
-        print(name)
+    width = max(len(spec.name) for spec in specs)
+    for spec in specs:
+        parts = {"tasks": spec.sources, "experts": spec.experts, "footprints": spec.footprints}
+        said = [f"{what} {', '.join(names) or 'none'}" for what, names in parts.items()]
+        if spec.extra is not None:
+            state = {True: " (installed)", False: f' (pip install "tutelage[{spec.extra}]")', None: ""}
+            said.append(f"extra {spec.extra}{state[is_installed(spec.extra)]}")
+        print(f"{spec.name:<{width}}  {spec.summary}\n{'':<{width}}  {'; '.join(said)}")
+
+
+def _as_json(spec: EnvSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "summary": spec.summary,
+        "sources": list(spec.sources),
+        "experts": list(spec.experts),
+        "footprints": list(spec.footprints),
+        "extra": spec.extra,
+        "installed": spec.extra is None or is_installed(spec.extra),
+    }
+
+
+def is_installed(extra: str) -> bool | None:
+    """Whether all packages of one of tutelage's extras are there. None: tutelage names no such extra."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    of_extra = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
+    try:
+        wanted = [line for line in requires("tutelage") or () if of_extra.search(line)]
+        for line in wanted:
+            version(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
+    except PackageNotFoundError as missing:
+        return None if missing.name == "tutelage" else False
+    return True if wanted else None
+
+
+@app.command()
+def check(
+    env: Annotated[str, typer.Argument(help="Name of the environment, one of your own included.")],
+    options: Annotated[
+        list[str] | None, typer.Option("--set", help="Option of its task set, e.g. --set size=real. May be repeated.")
+    ] = None,
+    tasks: Annotated[int, typer.Option("--tasks", min=1, help="Tasks of each split that are played.")] = 8,
+    episodes: Annotated[
+        int, typer.Option("--episodes", min=1, help="Short episodes after which nothing may be left.")
+    ] = 200,
+    expert_at_least: Annotated[
+        float | None, typer.Option("--expert-at-least", help="Mean reward that the expert must reach.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Prove an environment sound: one line per check with what it found. Exit code 1 if a check failed."""
+    from tutelage.evaluation.env_check import check_env
+    from tutelage.recipe_file import parse_override
+
+    report = check_env(
+        env,
+        num_tasks=tasks,
+        num_episodes=episodes,
+        expert_at_least=expert_at_least,
+        on_result=None if as_json else lambda result: print(result, flush=True),
+        **dict(parse_override(one) for one in options or ()),
+    )
+    print(json.dumps(report.to_json(), indent=2) if as_json else report.summary())
+    if not report.passed:
+        raise typer.Exit(1)
 
 
 @app.command()
