@@ -22,9 +22,9 @@ from tutelage.envs.search.cache import Arrays, cached_arrays
 from tutelage.envs.search.passages import Passage, content_hash
 from tutelage.errors import MissingExtra
 
-K1: Final = 1.5
+K1: Final = 0.9
 """How soon further occurrences of a word stop counting."""
-B: Final = 0.75
+B: Final = 0.4
 """How much long passages are held back: 0 not at all, 1 in full."""
 RULES: Final = 1
 """Version of how words are split; part of an index's name on disk."""

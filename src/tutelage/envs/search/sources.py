@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from tutelage.envs.search.bm25 import Bm25Retriever
 from tutelage.envs.search.cache import default_cache_dir
 from tutelage.envs.search.corpus import SIZES, world_of
+from tutelage.envs.search.dense import DenseRetriever
 from tutelage.envs.search.http_retriever import HttpRetriever
 from tutelage.envs.search.passages import Passage, content_hash, read_passages
 from tutelage.envs.search.retrievers import RETRIEVERS, Retriever
@@ -29,10 +32,13 @@ def retriever_of(settings: Mapping[str, Any]) -> Retriever:
     if kind == "http":
         if "url" not in settings:
             raise ConfigError("search task settings: retriever 'http' without 'url'. Give the address of the server.")
-        return HttpRetriever(str(settings["url"]), **dict(settings.get("retriever_options", {})))
+        return _with_options(HttpRetriever, "http", str(settings["url"]), **dict(settings.get("retriever_options", {})))
+    options = json.dumps(dict(settings.get("retriever_options", {})), sort_keys=True)
+    cache_dir = str(settings.get("cache_dir") or default_cache_dir())
     if "corpus" in settings:
         corpus = settings["corpus"]
-        return _generated(str(corpus["size"]), Split(corpus["split"]), int(corpus["seed"]))
+        size, split, seed = str(corpus["size"]), Split(corpus["split"]), int(corpus["seed"])
+        return _on_corpus(size, split, seed, kind, options, cache_dir)
     if "passages" not in settings:
         raise ConfigError(
             f"search task settings: neither 'corpus' nor 'passages' in {sorted(settings)}.\n"
@@ -45,18 +51,12 @@ def retriever_of(settings: Mapping[str, Any]) -> Retriever:
             f"{path} has content hash {passages_hash(path)[:12]}, the task was made of {expected[:12]}.\n"
             "  The file has changed since. Load the tasks again and start a new run."
         )
-    cache_dir = settings.get("cache_dir") or default_cache_dir()
-    return _of_file(str(path), _stamp(path), str(cache_dir))
+    return _on_file(str(path), _stamp(path), kind, options, cache_dir)
 
 
 def passages_hash(path: Path) -> str:
     """Content hash of the passages of a file."""
     return _hash_of_file(str(path), _stamp(path))
-
-
-def passages_of_file(path: Path) -> tuple[Passage, ...]:
-    """The passages of a file, read once in a process as long as it does not change."""
-    return _read(str(path), _stamp(path))
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -79,13 +79,27 @@ def _hash_of_file(path: str, stamp: tuple[int, int]) -> str:
 
 
 @lru_cache(maxsize=4)
-def _of_file(path: str, stamp: tuple[int, int], cache_dir: str) -> Bm25Retriever:
-    return Bm25Retriever(_read(path, stamp), cache_dir)
+def _on_file(path: str, stamp: tuple[int, int], kind: str, options: str, cache_dir: str) -> Retriever:
+    return _make(kind, _read(path, stamp), json.loads(options), cache_dir)
 
 
-# Made in a tenth of a second: no reason to write to the user's disk.
 @lru_cache(maxsize=8)
-def _generated(size: str, split: Split, seed: int) -> Bm25Retriever:
+def _on_corpus(size: str, split: Split, seed: int, kind: str, options: str, cache_dir: str) -> Retriever:
     if size not in SIZES:
         raise ConfigError.unknown("search corpus: size", size, SIZES)
-    return Bm25Retriever(world_of(size, split, seed).passages)
+    # Its BM25 index is made in a tenth of a second: no reason to write to the user's disk.
+    return _make(kind, world_of(size, split, seed).passages, json.loads(options), None if kind == "bm25" else cache_dir)
+
+
+def _make(kind: str, passages: Sequence[Passage], options: dict[str, Any], cache_dir: str | None) -> Retriever:
+    maker: Callable[..., Retriever] = Bm25Retriever if kind == "bm25" else DenseRetriever
+    return _with_options(maker, kind, passages, cache_dir=cache_dir, **options)
+
+
+def _with_options(maker: Callable[..., Retriever], kind: str, *arguments: Any, **options: Any) -> Retriever:
+    """Raises ConfigError on an option that this retriever does not have, or lacks."""
+    try:
+        inspect.signature(maker).bind(*arguments, **options)
+    except TypeError as error:
+        raise ConfigError(f"retriever '{kind}': options {sorted(options)} do not fit: {error}.") from None
+    return maker(*arguments, **options)
