@@ -1,7 +1,7 @@
 """Generated catalogues: item i of a seed is the same in catalogues of any size.
 
 A title is a brand, two or three of the item's attributes, and the noun of its kind: 4 to 8 words. The other attributes
-stand in the bullets. Prices are multiples of 2.5 dollars; one in ten is a range of at most 7.5 dollars.
+stand in the first bullet. Prices are multiples of 2.5 dollars; one in ten is a range of at most 7.5 dollars.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def generate_catalogue(num_products: int = 1000, seed: int = 0) -> Catalogue:
 def generate_item(index: int, seed: int = 0) -> Item:
     """The item with that index.
 
-    Example: ``avelin waterproof slim fit jacket``, $37.5, color black | red, bullets ``casual``, ``made of wool``.
+    Example: ``avelin waterproof slim fit jacket``, $37.5, color black | red, bullets ``casual, vintage``, ``made of wool``.
     """
     rng = random.Random(stable_hash("shop item", seed, index))
     kind = rng.choice(KINDS)
@@ -52,7 +52,7 @@ def generate_item(index: int, seed: int = 0) -> Item:
         category=kind.department,
         product_category=kind.path,
         description=f"for {rng.choice(words.uses)}",
-        bullets=(*attributes[num_in_title:], f"made of {rng.choice(words.materials)}"),
+        bullets=_bullets(attributes[num_in_title:], rng.choice(words.materials)),
         attributes=attributes,
         options=_options(rng, words),
         reviews=_reviews(rng, words),
@@ -61,7 +61,12 @@ def generate_item(index: int, seed: int = 0) -> Item:
 
 def title_attributes(item: Item) -> tuple[str, ...]:
     """The attributes of a generated item that its title names, in the order of the title."""
-    return tuple(attribute for attribute in item.attributes if attribute not in item.bullets)
+    return tuple(attribute for attribute in item.attributes if f" {attribute} " in item.title)
+
+
+def _bullets(attributes: tuple[str, ...], material: str) -> tuple[str, ...]:
+    """The attributes in one bullet, which is the one that search looks at."""
+    return ((", ".join(attributes),) if attributes else ()) + (f"made of {material}",)
 
 
 def _options(rng: random.Random, words: Department) -> tuple[tuple[str, tuple[str, ...]], ...]:
