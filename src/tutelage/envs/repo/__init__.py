@@ -1,0 +1,1 @@
+"""The repo environment: software tasks in a sandbox."""

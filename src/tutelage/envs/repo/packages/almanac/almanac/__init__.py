@@ -1,0 +1,1 @@
+"""Dates as tuples (year, month, day) of the Gregorian calendar."""

@@ -1,0 +1,1 @@
+"""Directed graphs as dictionaries: node -> {neighbour: weight}."""

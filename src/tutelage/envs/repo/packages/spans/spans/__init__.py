@@ -1,0 +1,1 @@
+"""Half-open intervals of integers, as pairs (start, end) with start < end."""
