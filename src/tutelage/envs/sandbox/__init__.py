@@ -1,5 +1,7 @@
 """Runs commands of an agent apart from the host: `make_sandbox(...)`, then `sandbox.run(argv, ...)`.
 
+Python source runs faster, a fresh process for each call, through `shared_runner().run(cells)`.
+
 | kind | isolation | needs |
 |---|---|---|
 | bubblewrap | own user, process, network, IPC space; read-only system; limits | the program bwrap |
@@ -10,6 +12,19 @@
 from tutelage.envs.sandbox.base import Sandbox
 from tutelage.envs.sandbox.choose import KINDS, make_sandbox
 from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult, SandboxUnsafe, Stop
+from tutelage.envs.sandbox.python_runner import PYTHON_LIMITS, PythonRunner, shared_runner
 from tutelage.envs.sandbox.system import WORKSPACE
 
-__all__ = ["KINDS", "WORKSPACE", "Sandbox", "SandboxLimits", "SandboxResult", "SandboxUnsafe", "Stop", "make_sandbox"]
+__all__ = [
+    "KINDS",
+    "PYTHON_LIMITS",
+    "WORKSPACE",
+    "PythonRunner",
+    "Sandbox",
+    "SandboxLimits",
+    "SandboxResult",
+    "SandboxUnsafe",
+    "Stop",
+    "make_sandbox",
+    "shared_runner",
+]

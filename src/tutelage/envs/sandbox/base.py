@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final
 
-from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult
-from tutelage.envs.sandbox.supervise import Finished
+from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult, Stop
+from tutelage.envs.sandbox.status import Status
+from tutelage.envs.sandbox.supervise import Finished, supervise
 from tutelage.envs.sandbox.system import WORKSPACE, base_env, counts_processes_per_sandbox, inner_python
-from tutelage.errors import ConfigError
+from tutelage.errors import ConfigError, EnvError
 
 CPU_SIGNALS: Final = (128 + 24, 128 + 9)
 """How a command ends that used up its processor time: SIGXCPU, or SIGKILL where it ignored that."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One command, checked."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    workspace: Path | None
+    cwd: PurePosixPath
+    limits: SandboxLimits
+    readonly: Mapping[Path, str]
+    builds_sandboxes: bool = False
+    """True: the command is our own code. It may make name spaces and mounts inside, has no limits, and outlives the
+    thread that starts it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A command of the host that runs a request."""
+
+    argv: tuple[str, ...]
+    fds: tuple[int, ...]
+    """Descriptors that it inherits."""
+    status: Status
+    extra_processes: int
+    """Processes of the sandbox itself below it."""
+    env: Mapping[str, str] | None = None
+    """None: the host's, which the command does not pass on."""
+    cwd: str | None = None
 
 
 class Sandbox(ABC):
@@ -23,8 +58,10 @@ class Sandbox(ABC):
     isolated: ClassVar[bool] = True
     """False: only limits hold, see `SandboxUnsafe`."""
 
-    python: str = inner_python()
-    """Path of the interpreter inside."""
+    @property
+    def python(self) -> str:
+        """Path, inside, of the interpreter that runs tutelage."""
+        return inner_python()
 
     def workspace_path(self, workspace: Path) -> str:
         """Where a workspace is inside."""
@@ -53,54 +90,112 @@ class Sandbox(ABC):
 
         Raises ConfigError for paths that do not fit, EnvError if the sandbox itself could not be set up.
         """
-        if not argv:
-            raise ConfigError("sandbox: empty command, expected a program and its arguments.")
-        if workspace is not None and not workspace.is_dir():
-            raise ConfigError(f"sandbox: workspace {workspace} is not a folder. Make it first.")
-        inside = PurePosixPath(cwd)
-        if inside.is_absolute() or ".." in inside.parts:
-            raise ConfigError(f"sandbox: cwd is {cwd!r}, expected a path below the workspace, without '..'.")
-        for source, target in (readonly or {}).items():
-            if not source.exists() or not PurePosixPath(target).is_absolute():
-                raise ConfigError(f"sandbox: readonly {source} -> {target!r}, expected what exists -> absolute path.")
-        finished = self._launch(
-            list(argv),
-            workspace=workspace,
-            cwd=inside,
-            stdin=stdin,
-            limits=limits,
+        request = Request(
+            argv=tuple(argv),
             env=base_env(self.python) | dict(env or {}),
+            workspace=workspace,
+            cwd=PurePosixPath(cwd),
+            limits=limits,
             readonly=dict(readonly or {}),
         )
+        _check(request)
+        with self.prepared(request) as prepared:
+            finished = supervise(
+                prepared.argv,
+                limits=limits,
+                kill=prepared.status.kill,
+                first_process=lambda: prepared.status.first_process,
+                stdin=stdin,
+                env=prepared.env,
+                cwd=prepared.cwd,
+                pass_fds=prepared.fds,
+                extra_processes=prepared.extra_processes,
+                workspace=workspace,
+            )
+            if finished.stopped is None and not prepared.status.ended:
+                message = finished.stderr.text()[0].strip()
+                raise EnvError(f"sandbox '{self.kind}' could not be set up: {message or 'it gave no message'}.")
         return _result(finished, limits)
 
+    def start(self, argv: Sequence[str], fds: Sequence[int], readonly: Mapping[Path, str]) -> subprocess.Popen[bytes]:
+        """Start code of our own that builds sandboxes inside this one; it inherits `fds` and ends by itself."""
+        request = Request(
+            argv=tuple(argv),
+            env=base_env(self.python),
+            workspace=None,
+            cwd=PurePosixPath("."),
+            limits=SandboxLimits(),
+            readonly=readonly,
+            builds_sandboxes=True,
+        )
+        with self.prepared(request) as prepared:
+            return subprocess.Popen(
+                prepared.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=prepared.env,
+                cwd=prepared.cwd,
+                pass_fds=(*prepared.fds, *fds),
+                start_new_session=True,
+            )
+
+    @contextlib.contextmanager
+    def prepared(self, request: Request) -> Iterator[Prepared]:
+        """What to execute for a request; its descriptors are open while the context is."""
+        with contextlib.ExitStack() as files:
+            status_fd, status_end = os.pipe()
+            files.callback(os.close, status_fd)
+            files.callback(os.close, status_end)
+            if request.builds_sandboxes:
+                # Nobody reads how our own code fares, and a pipe without a reader would kill who writes to it.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, status_end)
+                os.close(nowhere)
+            yield self._prepare(request, Status(status_fd), status_end, files)
+
     @abstractmethod
-    def _launch(
-        self,
-        argv: list[str],
-        *,
-        workspace: Path | None,
-        cwd: PurePosixPath,
-        stdin: bytes,
-        limits: SandboxLimits,
-        env: dict[str, str],
-        readonly: dict[Path, str],
-    ) -> Finished: ...
+    def _prepare(self, request: Request, status: Status, status_fd: int, files: contextlib.ExitStack) -> Prepared:
+        """What to execute. It tells on `status_fd`, see `Status`. Descriptors opened are closed by `files`."""
+        ...
 
 
-def limit_arguments(limits: SandboxLimits, extra_processes: int = 0) -> list[str]:
-    """Arguments of `system.LIMITED`: seconds, KiB, blocks of 512 bytes, processes (0: not set)."""
+def limit_arguments(limits: SandboxLimits, extra_processes: int = 0) -> list[int]:
+    """Seconds, KiB, blocks of 512 bytes, processes (0: not set): the arguments of `LIMITED` and of `isolate.limit`."""
     count = limits.processes + extra_processes if counts_processes_per_sandbox() else 0
-    return [str(limits.cpu_seconds), str(limits.memory_mb << 10), str(limits.file_mb << 11), str(count)]
+    return [limits.cpu_seconds, limits.memory_mb << 10, limits.file_mb << 11, count]
+
+
+def out_of_cpu(code: int, cpu_seconds: float, limits: SandboxLimits) -> Stop | None:
+    """``cpu`` if a command that ended with this code used up its processor time."""
+    return "cpu" if code in CPU_SIGNALS and cpu_seconds >= 0.9 * limits.cpu_seconds else None
+
+
+def pipe_with(data: bytes, files: contextlib.ExitStack) -> int:
+    """A descriptor that gives a few bytes (less than a pipe holds, 64 KiB)."""
+    read_end, write_end = os.pipe()
+    files.callback(os.close, read_end)
+    with os.fdopen(write_end, "wb") as stream:
+        stream.write(data)
+    return read_end
+
+
+def _check(request: Request) -> None:
+    if not request.argv:
+        raise ConfigError("sandbox: empty command, expected a program and its arguments.")
+    if request.workspace is not None and not request.workspace.is_dir():
+        raise ConfigError(f"sandbox: workspace {request.workspace} is not a folder. Make it first.")
+    if request.cwd.is_absolute() or ".." in request.cwd.parts:
+        raise ConfigError(f"sandbox: cwd is '{request.cwd}', expected a path below the workspace, without '..'.")
+    for source, target in request.readonly.items():
+        if not source.exists() or not PurePosixPath(target).is_absolute():
+            raise ConfigError(f"sandbox: readonly {source} -> {target!r}, expected what exists -> absolute path.")
 
 
 def _result(finished: Finished, limits: SandboxLimits) -> SandboxResult:
     stdout, cut_stdout = finished.stdout.text()
     stderr, cut_stderr = finished.stderr.text()
-    code: int | None = finished.return_code if finished.return_code >= 0 else 128 - finished.return_code
-    stopped = finished.stopped
-    if stopped is None and code in CPU_SIGNALS and finished.cpu_seconds >= limits.cpu_seconds * 0.9:
-        stopped = "cpu"
+    code = finished.return_code if finished.return_code >= 0 else 128 - finished.return_code
+    stopped = finished.stopped or out_of_cpu(code, finished.cpu_seconds, limits)
     return SandboxResult(
         exit_code=None if stopped else code,
         stdout=stdout,

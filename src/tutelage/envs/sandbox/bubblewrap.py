@@ -3,167 +3,92 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
-import signal
 import subprocess
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final
 
-from tutelage.envs.sandbox.base import Sandbox, limit_arguments
-from tutelage.envs.sandbox.limits import SandboxLimits
-from tutelage.envs.sandbox.supervise import Finished, kill_process, supervise
-from tutelage.envs.sandbox.system import (
-    ETC_FILES,
-    GROUP,
-    LIMITED,
-    PASSWD,
-    PYTHON_HOME,
-    SYSTEM_FOLDERS,
-    WORKSPACE,
-    base_python,
-)
-from tutelage.errors import ConfigError, EnvError
+from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, limit_arguments, pipe_with
+from tutelage.envs.sandbox.call_filter import call_filter
+from tutelage.envs.sandbox.status import Status
+from tutelage.envs.sandbox.system import HOST_NAME, LIMITED, WORKSPACE, system_folders, system_links, user_files
+from tutelage.errors import ConfigError
 
 SHARED_MEMORY: Final = 64 << 20
 """Bytes of /dev/shm."""
 
 
 class BubblewrapSandbox(Sandbox):
-    """Needs the program `bwrap` (Debian, Fedora and Arch: package bubblewrap) and user namespaces, or root."""
+    """Needs the program `bwrap` (Debian, Fedora and Arch: package bubblewrap) and user namespaces."""
 
     kind = "bubblewrap"
 
     def __init__(self) -> None:
         program = shutil.which("bwrap")
         if program is None:
-            raise ConfigError("sandbox: the program 'bwrap' is not there. Install the package 'bubblewrap'.")
+            raise ConfigError("the program 'bwrap' is not there")
         self._program = program
 
-    def _launch(
-        self,
-        argv: list[str],
-        *,
-        workspace: Path | None,
-        cwd: PurePosixPath,
-        stdin: bytes,
-        limits: SandboxLimits,
-        env: dict[str, str],
-        readonly: dict[Path, str],
-    ) -> Finished:
-        with contextlib.ExitStack() as files:
-            status, status_end = os.pipe()
-            files.callback(os.close, status)
-            fds = [status_end, *(_pipe_with(text) for text in user_table())]
-            for fd in fds:
-                files.callback(os.close, fd)
-            command = [
-                self._program,
-                *_spaces(self._program),
-                *("--json-status-fd", str(status_end)),
-                *_system(limits.memory_mb << 20),
-                *("--file", str(fds[1]), "/etc/passwd", "--file", str(fds[2]), "/etc/group"),
-            ]
-            for source, target in readonly.items():
-                command += ["--ro-bind", str(source.absolute()), target]
-            if workspace is not None:
-                command += ["--bind", str(workspace.absolute()), WORKSPACE]
-            command += ["--remount-ro", "/", "--chdir", str(PurePosixPath(WORKSPACE if workspace else "/tmp", cwd))]
-            for name, value in env.items():
-                command += ["--setenv", name, value]
-            command += ["--", "/bin/sh", "-c", LIMITED, "sh", *limit_arguments(limits, 2), *argv]
-            child = _Status(status)
-            finished = supervise(
-                command,
-                limits=limits,
-                kill=child.kill,
-                stdin=stdin,
-                pass_fds=fds,
-                extra_processes=1,
-                workspace=workspace,
-            )
-            if finished.stopped is None and not child.ended:
-                message = finished.stderr.text()[0].strip()
-                raise EnvError(f"bubblewrap could not set up the sandbox: {message or 'no message'}.")
-        return finished
+    def _prepare(self, request: Request, status: Status, status_fd: int, files: contextlib.ExitStack) -> Prepared:
+        fds = [status_fd]
+        command = [self._program, *_spaces(self._program, request.builds_sandboxes), "--json-status-fd", str(status_fd)]
+        for target, source in system_links().items():
+            command += ["--symlink", source, target]
+        for source, target in system_folders().items():
+            command += ["--ro-bind", source, target]
+        command += _own_file_systems(request.limits.memory_mb << 20)
+        for name, text in user_files().items():
+            fds.append(pipe_with(text.encode(), files))
+            command += ["--file", str(fds[-1]), name]
+        for path, inside in request.readonly.items():
+            command += ["--ro-bind", str(path.absolute()), inside]
+        if request.workspace is not None:
+            command += ["--bind", str(request.workspace.absolute()), WORKSPACE]
+        home = "/tmp" if request.workspace is None else WORKSPACE
+        command += ["--remount-ro", "/", "--chdir", str(PurePosixPath(home, request.cwd))]
+        for name, value in request.env.items():
+            command += ["--setenv", name, value]
+        if request.builds_sandboxes:
+            command += ["--", *request.argv]
+        else:
+            if call_filter():
+                fds.append(pipe_with(call_filter(), files))
+                command += ["--seccomp", str(fds[-1])]
+            # The first process inside is bubblewrap's own.
+            limits = map(str, limit_arguments(request.limits, extra_processes=1))
+            command += ["--", "/bin/sh", "-c", LIMITED, "sh", *limits, *request.argv]
+        return Prepared(argv=tuple(command), fds=tuple(fds), status=status, extra_processes=1)
 
 
-class _Status:
-    """What bubblewrap tells about the first process inside."""
-
-    def __init__(self, fd: int) -> None:
-        os.set_blocking(fd, False)
-        self._fd = fd
-        self._text = b""
-
-    @property
-    def ended(self) -> bool:
-        """The command was started, and has ended by itself."""
-        return "exit-code" in self._read()
-
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill the first process inside, and with it all others. bubblewrap then ends when the last one is gone."""
-        pid = self._read().get("child-pid")
-        if pid is None:
-            kill_process(process)
-        # Once bubblewrap has ended, the number may be another process's.
-        elif os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def _read(self) -> dict[str, int]:
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(self._fd, 4096):
-                self._text += data
-        found: dict[str, int] = {}
-        for line in self._text.splitlines():
-            found |= json.loads(line)
-        return found
-
-
-@lru_cache(maxsize=1)
-def _spaces(program: str) -> tuple[str, ...]:
+@lru_cache(maxsize=2)
+def _spaces(program: str, builds_sandboxes: bool) -> tuple[str, ...]:
     """The options that separate a command from the host."""
     known = subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout
-    return (
+    common = (
         *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         # Started by root, bubblewrap would leave all capabilities of the new user namespace.
-        *("--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv"),
-        *(("--disable-userns",) if "--disable-userns" in known else ()),
+        *("--cap-drop", "ALL", "--new-session", "--hostname", HOST_NAME, "--clearenv"),
     )
+    if builds_sandboxes:
+        return (*common, "--cap-add", "CAP_SYS_ADMIN")
+    # The parent is the thread that starts it, which waits for its end.
+    return (*common, "--die-with-parent", *(("--disable-userns",) if "--disable-userns" in known else ()))
 
 
-def _system(temporary_bytes: int) -> list[str]:
-    """Options for the file system, but for the workspace."""
-    options: list[str] = []
-    for folder in SYSTEM_FOLDERS:
-        if os.path.islink(folder):
-            options += ["--symlink", os.readlink(folder), folder]
-        elif os.path.isdir(folder):
-            options += ["--ro-bind", folder, folder]
-    for path in ETC_FILES:
-        options += ["--ro-bind-try", path, path]
-    if not base_python().is_relative_to("/usr"):
-        options += ["--ro-bind", str(base_python()), PYTHON_HOME]
-    size = str(temporary_bytes)
+def _own_file_systems(temporary_bytes: int) -> list[str]:
     return [
-        *options,
-        *("--proc", "/proc", "--dev", "/dev", "--size", str(SHARED_MEMORY), "--tmpfs", "/dev/shm"),
-        *("--remount-ro", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"),
+        *(
+            "--proc",
+            "/proc",
+            "--remount-ro",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--size",
+            str(SHARED_MEMORY),
+            "--tmpfs",
+            "/dev/shm",
+        ),
+        *("--remount-ro", "/dev", "--size", str(temporary_bytes), "--perms", "1777", "--tmpfs", "/tmp"),
     ]
-
-
-def user_table() -> tuple[str, str]:
-    """/etc/passwd and /etc/group of a sandbox."""
-    uid, gid = os.getuid(), os.getgid()
-    return PASSWD.format(uid=uid, gid=gid), GROUP.format(gid=gid)
-
-
-def _pipe_with(text: str) -> int:
-    """A readable descriptor that gives a short text."""
-    read_end, write_end = os.pipe()
-    with os.fdopen(write_end, "w") as stream:
-        stream.write(text)
-    return read_end

@@ -20,15 +20,14 @@ WORKSPACE: Final = "/workspace"
 
 PYTHON_HOME: Final = "/opt/python"
 
+HOST_NAME: Final = "sandbox"
+
 SYSTEM_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 ETC_FILES: Final = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/mime.types")
 """Read-only, where the host has them. None of them tells anything about users."""
 
-PASSWD: Final = "agent:x:{uid}:{gid}:agent:/tmp:/bin/sh\n"
-GROUP: Final = "agent:x:{gid}:\n"
-
-# dash says -p for the number of processes, bash -u; the sizes are blocks of 512 bytes and KiB in both.
+# bash says -u for the number of processes, dash -p; sizes are KiB (-v) and blocks of 512 bytes (-f) in both.
 LIMITED: Final = (
     'ulimit -c 0; ulimit -n 256; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; '
     'if [ "$4" -gt 0 ]; then ulimit -u "$4" 2>/dev/null || ulimit -p "$4"; fi; shift 4; exec "$@"'
@@ -51,8 +50,9 @@ def inner_python() -> str:
 def base_env(python: str) -> dict[str, str]:
     """Environment variables of every command; nothing of the host's goes in."""
     # An interpreter linked to a shared library looks for it where it was installed, or takes the system's.
-    shared = {"LD_LIBRARY_PATH": f"{PYTHON_HOME}/lib"} if sysconfig.get_config_var("Py_ENABLE_SHARED") else {}
-    return (shared if python.startswith(PYTHON_HOME) else {}) | {
+    library = Path(python).parent.parent / "lib"
+    shared = {"LD_LIBRARY_PATH": str(library)} if sysconfig.get_config_var("Py_ENABLE_SHARED") else {}
+    return (shared if not library.is_relative_to("/usr") else {}) | {
         "PATH": f"{os.path.dirname(python)}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "HOME": "/tmp",
         "TMPDIR": "/tmp",
@@ -66,6 +66,26 @@ def base_env(python: str) -> dict[str, str]:
         "PYTHONUTF8": "1",
         "OMP_NUM_THREADS": "1",
     }
+
+
+def system_links() -> dict[str, str]:
+    """Path inside -> what it links to, for system folders that are links on the host."""
+    return {folder: os.readlink(folder) for folder in SYSTEM_FOLDERS if os.path.islink(folder)}
+
+
+def system_folders() -> dict[str, str]:
+    """Path of the host -> path inside, all read-only."""
+    folders = [path for path in SYSTEM_FOLDERS if os.path.isdir(path) and not os.path.islink(path)]
+    found = {path: path for path in (*folders, *ETC_FILES) if os.path.exists(path)}
+    if not base_python().is_relative_to("/usr"):
+        found[str(base_python())] = PYTHON_HOME
+    return found
+
+
+def user_files() -> dict[str, str]:
+    """Path inside -> text: the only user and group are the one that runs the command."""
+    uid, gid = os.getuid(), os.getgid()
+    return {"/etc/passwd": f"agent:x:{uid}:{gid}:agent:/tmp:/bin/sh\n", "/etc/group": f"agent:x:{gid}:\n"}
 
 
 def counts_processes_per_sandbox() -> bool:
