@@ -1,7 +1,8 @@
 """Search tasks: questions on a generated corpus without files, or questions of files on passages of a file or a server.
 
-Generated panels take their hop counts in turns, and the splits have corpora without a common entity. Question files belong
-to the split that their name tells; data sets take turns, so that a small panel holds all of them.
+Generated panels have no end: every 60 questions (size small) there is another world, and the hop counts take turns. No
+entity stands in two splits. Question files belong to the split that their name tells; data sets take turns, so that a
+small panel holds all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tutelage.envs.search.answers import SCORES
-from tutelage.envs.search.corpus import SIZES, question_of, world_of
+from tutelage.envs.search.corpus import QUESTIONS, SIZES, question_of, world_of
 from tutelage.envs.search.env import DEFAULT_MAX_STEPS, DEFAULT_TOP_K
 from tutelage.envs.search.questions import SUFFIXES, Question, read_questions
 from tutelage.envs.search.retrievers import RETRIEVERS
@@ -114,7 +115,7 @@ class SearchTasks:
     def load(self, split: Split | str, start: int = 0, count: int | None = None) -> list[Task]:
         """Tasks start, start + 1, ... of a split.
 
-        count: None takes 120 generated questions, or all that files have left. There may be fewer than asked for.
+        count: None takes 120 generated questions, or all that files have left. Files may have fewer than asked for.
         Raises FormatError if the files hold no question of the split.
         """
         split = split_named(split)
@@ -123,8 +124,7 @@ class SearchTasks:
                 f"search tasks: start {start} and count {count}, expected start >= 0 and count >= 1 or none."
             )
         if self.questions is None:
-            found = (self._generated(split, index) for index in range(start, start + (count or DEFAULT_COUNT)))
-            return [task for task in found if task is not None]
+            return [self._generated(split, index) for index in range(start, start + (count or DEFAULT_COUNT))]
         rows = self._of_files[split]
         if not rows:
             there = ", ".join(f"{len(found)} of {name.value}" for name, found in self._of_files.items() if found)
@@ -147,21 +147,18 @@ class SearchTasks:
 
     # Generated
 
-    def _generated(self, split: Split, index: int) -> Task | None:
-        """None: the corpus has no further question."""
-        world = world_of(self.size, split, self.seed)
-        hops, position = self.hops[index % len(self.hops)], index // len(self.hops)
-        chains = world.chains(hops)
-        if position >= len(chains):
-            return None
-        chain = chains[position]
-        rng = random.Random(stable_hash("search phrases", self.size, split, self.seed, hops, position))
+    def _generated(self, split: Split, index: int) -> Task:
+        number, position = divmod(index, QUESTIONS[self.size])
+        world = world_of(self.size, split, self.seed, number)
+        hops = self.hops[position % len(self.hops)]
+        chain = world.chains(hops)[position // len(self.hops)]
+        rng = random.Random(stable_hash("search phrases", self.size, split, self.seed, index))
         question = question_of(chain, rng)
         settings: dict[str, Any] = {
             "question": question,
             "golden_answers": [chain.answer],
             "data_source": "generated",
-            "corpus": {"size": self.size, "split": split.value, "seed": self.seed},
+            "corpus": {"size": self.size, "split": split.value, "seed": self.seed, "world": number},
             "evidence": list(chain.path),
             "content_hash": _hash(world.content_hash, question, chain.answer),
         }

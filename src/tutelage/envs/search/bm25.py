@@ -35,9 +35,6 @@ _STOPPED: Final = (
 STOP_WORDS: Final = frozenset(_STOPPED.split())
 """Words that say nothing about what is sought."""
 
-MOST_INLINE: Final = 100_000
-"""Passages up to which a query takes well under a millisecond."""
-
 _WORD: Final = re.compile(r"[^\W_]+")
 _ARRAYS: Final = frozenset({"data", "indices", "indptr", "words"})
 
@@ -58,7 +55,6 @@ class Bm25Retriever:
 
     def __init__(self, passages: Sequence[Passage], cache_dir: str | Path | None = None) -> None:
         self.passages = passages
-        self.inline = len(passages) <= MOST_INLINE
         if cache_dir is None:
             arrays = _index(passages)
         else:

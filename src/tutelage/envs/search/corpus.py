@@ -1,13 +1,13 @@
 """The synthetic corpus: a seeded world of people, films, books, companies, towns and countries, told in short passages.
 
 Every entity has one passage. Further passages only list names, and many names share a word, so that a search brings
-more than was sought. Splits have worlds of their own, without a common entity.
+more than was sought. Worlds are numbered, without end; those of two splits never have an entity in common.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -22,6 +22,9 @@ SIZES: Final[dict[str, dict[str, int]]] = {
     "large": {"person": 750, "film": 300, "book": 100, "company": 150, "town": 150, "country": 30},
 }
 """Size -> entities of each type. The first has about 330 passages, the second about 1,700."""
+
+QUESTIONS: Final = {"small": 60, "large": 3000}
+"""Size -> questions that are asked about one world before the next one's turn."""
 
 MOST_LISTED: Final = 6
 """Names in one list."""
@@ -46,6 +49,7 @@ class World:
     size: str
     split: Split
     seed: int
+    number: int
     types: dict[str, str]
     """Entity -> type, in the order of names."""
     facts: dict[tuple[str, str], str]
@@ -54,7 +58,7 @@ class World:
     @cached_property
     def passages(self) -> tuple[Passage, ...]:
         """Sorted by title."""
-        rng = random.Random(stable_hash("search passages", self.size, self.split, self.seed))
+        rng = self._rng("passages")
         told = [Passage(name, self._tell(name, rng)) for name in self.types]
         return tuple(sorted([*told, *self._lists()], key=lambda passage: passage.title))
 
@@ -64,12 +68,22 @@ class World:
 
     def chains(self, hops: int) -> tuple[Chain, ...]:
         """All chains of that length, in a drawn order. No entity comes twice, so that no hop undoes another."""
-        return _chains(self.size, self.split, self.seed, hops)
+        if hops not in self._chains:
+            found = [
+                Chain(name, entity_type, relations, path[:-1], path[-1])
+                for name, entity_type in self.types.items()
+                for relations, path in self._walks((name,), hops)
+            ]
+            self._rng("chains", hops).shuffle(found)
+            self._chains[hops] = tuple(found)
+        return self._chains[hops]
 
-    def all_chains(self, hops: int) -> Iterator[Chain]:
-        for name, entity_type in self.types.items():
-            for relations, path in self._walks((name,), hops):
-                yield Chain(name, entity_type, relations, path[:-1], path[-1])
+    @cached_property
+    def _chains(self) -> dict[int, tuple[Chain, ...]]:
+        return {}
+
+    def _rng(self, *purpose: object) -> random.Random:
+        return random.Random(stable_hash("search", self.size, self.split, self.seed, self.number, *purpose))
 
     def _walks(self, path: tuple[str, ...], hops: int) -> Iterator[tuple[tuple[Relation, ...], tuple[str, ...]]]:
         if hops == 0:
@@ -113,10 +127,11 @@ def question_of(chain: Chain, rng: random.Random) -> str:
     return f"{opening(chain.relations[-1])} {phrase}?"
 
 
-@lru_cache(maxsize=8)
-def world_of(size: str, split: Split, seed: int) -> World:
-    """The world of a size, split and seed; kept, so that all episodes of a process share it."""
-    rng = random.Random(stable_hash("search world", size, split, seed))
+# A small world with its passages and chains takes about 2 MB, a large one about 11 MB.
+@lru_cache(maxsize=16)
+def world_of(size: str, split: Split, seed: int, number: int) -> World:
+    """A world by size, split, seed and number; kept, so that all episodes of a process share it."""
+    rng = random.Random(stable_hash("search", size, split, seed, number, "world"))
     of_type = {
         entity_type: sorted(rng.sample(names(entity_type, split), SIZES[size][entity_type])) for entity_type in TYPES
     }
@@ -129,14 +144,7 @@ def world_of(size: str, split: Split, seed: int) -> World:
     _marry(of_type["person"], facts, rng)
     _lay_out(of_type["town"], of_type["country"], facts, rng)
     types = {name: entity_type for entity_type, found in of_type.items() for name in found}
-    return World(size, split, seed, types, facts)
-
-
-@lru_cache(maxsize=16)
-def _chains(size: str, split: Split, seed: int, hops: int) -> tuple[Chain, ...]:
-    found = list(world_of(size, split, seed).all_chains(hops))
-    random.Random(stable_hash("search chains", size, split, seed, hops)).shuffle(found)
-    return tuple(found)
+    return World(size, split, seed, number, types, facts)
 
 
 def _marry(people: list[str], facts: dict[tuple[str, str], str], rng: random.Random) -> None:
@@ -155,6 +163,6 @@ def _lay_out(towns: list[str], countries: list[str], facts: dict[tuple[str, str]
             facts[country, "capital"] = town
 
 
-def _enumerate(found: Iterable[str]) -> str:
+def _enumerate(found: Sequence[str]) -> str:
     *most, last = found
     return f"{', '.join(most)} and {last}"

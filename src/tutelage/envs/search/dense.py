@@ -32,8 +32,6 @@ class DenseRetriever:
     cache_dir: where the vectors are kept; None: only in memory.
     """
 
-    inline = False
-
     def __init__(
         self,
         passages: Sequence[Passage],

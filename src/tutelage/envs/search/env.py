@@ -3,7 +3,7 @@
 In: a `Task` whose settings hold a question and name what is searched. Settings, all plain JSON:
 
   question, golden_answers, data_source   the question; the answers are for the score alone
-  corpus                                  {size, split, seed} of a generated corpus (`corpus`), or
+  corpus                                  {size, split, seed, world} of a generated corpus, or
   passages, root, passages_hash           a JSONL file below root, and what it must hash to
   retriever                               bm25 (default), dense or http
   url, retriever_options                  of the http retriever (`HttpRetriever`); model and more of the dense one
@@ -23,7 +23,8 @@ from tutelage.envs.action_formats import TagFormat
 from tutelage.envs.base import StepResult
 from tutelage.envs.search.answers import SCORES
 from tutelage.envs.search.results import plain, write_results
-from tutelage.envs.search.sources import retriever_of
+from tutelage.envs.search.retrievers import Retriever
+from tutelage.envs.search.sources import answers_inline, retriever_of
 from tutelage.errors import ConfigError, EnvError
 from tutelage.types import Action, Observation, ParsedCall, Task, stable_hash
 
@@ -83,7 +84,7 @@ class SearchEnv:
     action_format = ACTION_FORMAT
 
     def __init__(self, task: Task) -> None:
-        """Raises ConfigError, FormatError and EnvError; see `retriever_of`."""
+        """Reads nothing yet. Raises ConfigError where the settings do not say what is asked or searched."""
         settings = task.settings
         self.task = task
         self.max_steps = int(settings.get("max_steps", DEFAULT_MAX_STEPS))
@@ -96,8 +97,8 @@ class SearchEnv:
         self._score = SCORES[reward]
         self._golden = tuple(settings["golden_answers"])
         self._evidence = frozenset(settings.get("evidence", ()))
-        self._retriever = retriever_of(settings)
-        self.inline = self._retriever.inline
+        self.inline = answers_inline(settings)
+        self._retriever: Retriever | None = None
         self.num_steps = 0
         self.answer: str | None = None
         """What was answered. None: nothing yet."""
@@ -108,8 +109,11 @@ class SearchEnv:
         self._closed = False
 
     def reset(self, seed: int) -> Observation:
+        """Raises what `retriever_of` raises."""
         if not self._may_reset:
             raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
+        # Here, not in the constructor: a first index takes seconds, a server may be slow.
+        self._retriever = retriever_of(self.task.settings)
         self._may_reset, self._may_step = False, True
         return Observation.of(f"Question: {plain(self.task.settings['question'])}")
 
@@ -168,12 +172,14 @@ class SearchEnv:
         """End the episode, waits for a server included; again is harmless. Reward and state_hash stay readable."""
         self._may_reset = self._may_step = False
         self._closed = True
-        self._retriever.close()
+        if self._retriever is not None:
+            self._retriever.close()
 
     def _do(self, call: ParsedCall) -> str:
         if call.name == "answer":
             self.answer = str(call.arguments["text"])
             return ANSWERED
+        assert self._retriever is not None
         try:
             (found,) = self._retriever.search([str(call.arguments["query"])], self.top_k)
         except EnvError as error:

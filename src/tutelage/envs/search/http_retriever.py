@@ -44,8 +44,6 @@ class HttpRetriever:
     first_delay, longest_delay: seconds before the first retry, doubled for each further one up to the longest.
     """
 
-    inline = False
-
     def __init__(
         self,
         url: str,

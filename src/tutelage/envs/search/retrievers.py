@@ -13,9 +13,6 @@ RETRIEVERS: Final = ("bm25", "http", "dense")
 class Retriever(Protocol):
     """Finds passages. Same query, same passages in the same order."""
 
-    inline: bool
-    """True: a query is pure computation of about a millisecond at most, so the runner needs no thread for it."""
-
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """For each query at most k passages, the best first; none where nothing fits.
 

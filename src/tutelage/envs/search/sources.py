@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tutelage.envs.search.bm25 import Bm25Retriever
 from tutelage.envs.search.cache import default_cache_dir
@@ -19,6 +20,19 @@ from tutelage.envs.search.passages import Passage, content_hash, read_passages
 from tutelage.envs.search.retrievers import RETRIEVERS, Retriever
 from tutelage.errors import ConfigError, EnvError
 from tutelage.types import Split
+
+INLINE_BYTES: Final = 100_000_000
+"""Size of a file of passages up to which a query takes well under a millisecond."""
+
+# Threads that start together wait for one index instead of making one each.
+_MAKING: Final = threading.Lock()
+
+
+def answers_inline(settings: Mapping[str, Any]) -> bool:
+    """Whether a search with these settings is pure computation of well under a millisecond, told without reading."""
+    if settings.get("retriever", "bm25") != "bm25":
+        return False
+    return "passages" not in settings or _stamp(_file(settings))[1] <= INLINE_BYTES
 
 
 def retriever_of(settings: Mapping[str, Any]) -> Retriever:
@@ -37,21 +51,26 @@ def retriever_of(settings: Mapping[str, Any]) -> Retriever:
     cache_dir = str(settings.get("cache_dir") or default_cache_dir())
     if "corpus" in settings:
         corpus = settings["corpus"]
-        size, split, seed = str(corpus["size"]), Split(corpus["split"]), int(corpus["seed"])
-        return _on_corpus(size, split, seed, kind, options, cache_dir)
+        where = str(corpus["size"]), Split(corpus["split"]), int(corpus["seed"]), int(corpus["world"])
+        with _MAKING:
+            return _on_corpus(*where, kind, options, cache_dir)
     if "passages" not in settings:
         raise ConfigError(
             f"search task settings: neither 'corpus' nor 'passages' in {sorted(settings)}.\n"
-            "  A generated corpus needs 'corpus' (size, split, seed), other passages a file."
+            "  A generated corpus needs 'corpus' (size, split, seed, world), other passages a file."
         )
-    path = Path(str(settings.get("root", "")), str(settings["passages"]))
-    expected = settings.get("passages_hash")
-    if expected is not None and passages_hash(path) != expected:
-        raise EnvError(
-            f"{path} has content hash {passages_hash(path)[:12]}, the task was made of {expected[:12]}.\n"
-            "  The file has changed since. Load the tasks again and start a new run."
-        )
-    return _on_file(str(path), _stamp(path), kind, options, cache_dir)
+    path, expected = _file(settings), settings.get("passages_hash")
+    with _MAKING:
+        if expected is not None and passages_hash(path) != expected:
+            raise EnvError(
+                f"{path} has content hash {passages_hash(path)[:12]}, the task was made of {expected[:12]}.\n"
+                "  The file has changed since. Load the tasks again and start a new run."
+            )
+        return _on_file(str(path), _stamp(path), kind, options, cache_dir)
+
+
+def _file(settings: Mapping[str, Any]) -> Path:
+    return Path(str(settings.get("root", "")), str(settings["passages"]))
 
 
 def passages_hash(path: Path) -> str:
@@ -83,12 +102,15 @@ def _on_file(path: str, stamp: tuple[int, int], kind: str, options: str, cache_d
     return _make(kind, _read(path, stamp), json.loads(options), cache_dir)
 
 
-@lru_cache(maxsize=8)
-def _on_corpus(size: str, split: Split, seed: int, kind: str, options: str, cache_dir: str) -> Retriever:
+# An index of a small world takes about 0.1 MB, one of a large world 0.3 MB; it also keeps the passages.
+@lru_cache(maxsize=64)
+def _on_corpus(size: str, split: Split, seed: int, world: int, kind: str, options: str, cache_dir: str) -> Retriever:
     if size not in SIZES:
         raise ConfigError.unknown("search corpus: size", size, SIZES)
-    # Its BM25 index is made in a tenth of a second: no reason to write to the user's disk.
-    return _make(kind, world_of(size, split, seed).passages, json.loads(options), None if kind == "bm25" else cache_dir)
+    # Its BM25 index is made in a moment: no reason to write to the user's disk.
+    return _make(
+        kind, world_of(size, split, seed, world).passages, json.loads(options), None if kind == "bm25" else cache_dir
+    )
 
 
 def _make(kind: str, passages: Sequence[Passage], options: dict[str, Any], cache_dir: str | None) -> Retriever:
