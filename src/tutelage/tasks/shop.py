@@ -23,6 +23,8 @@ from tutelage.envs.shop.goals import (
     goals_of_item,
     make_goal,
     nth_choice,
+    num_goals_of_item,
+    num_option_choices,
     option_values,
     price_bound,
     with_price,
@@ -169,7 +171,7 @@ class ShopTasks:
 
     def _num_goals(self, item: Item) -> int:
         if self.root is None:
-            return len(goals_of_item(item, self.goals, self.seed))
+            return num_goals_of_item(item, self.goals)
         return sum(self._num_variants(item, request) for request in self._requests[item.item_id])
 
     def _goals_of(self, item: Item) -> Sequence[Goal]:
@@ -178,13 +180,13 @@ class ShopTasks:
         return [goal for n, one in enumerate(self._requests[item.item_id]) for goal in self._asked(item, one, n)]
 
     def _num_variants(self, item: Item, request: Request) -> int:
-        return 1 if request.options is not None else min(MAX_VARIANTS, _num_choices(item))
+        return 1 if request.options is not None else min(MAX_VARIANTS, num_option_choices(item))
 
     def _asked(self, item: Item, request: Request, number: int) -> list[Goal]:
         """The goals of one request: as it stands, or with up to eight different choices of options."""
         rng = random.Random(stable_hash("shop request", self.seed, item.item_id, number))
         if request.options is None:
-            chosen = rng.sample(range(_num_choices(item)), self._num_variants(item, request))
+            chosen = rng.sample(range(num_option_choices(item)), self._num_variants(item, request))
             return [make_goal(item, request.instruction, request.attributes, nth_choice(item, n), rng) for n in chosen]
         bound = price_bound(item.price, rng)
         return [
@@ -196,10 +198,3 @@ class ShopTasks:
                 price_upper=NO_BOUND if bound is None else bound,
             )
         ]
-
-
-def _num_choices(item: Item) -> int:
-    number = 1
-    for _, values in item.options:
-        number *= len(values)
-    return number

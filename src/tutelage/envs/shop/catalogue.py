@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -65,6 +65,9 @@ class Item:
         return " ".join((self.title, self.description, *self.bullets[:1], *options))
 
 
+_FIELDS: Final = tuple(field.name for field in fields(Item) if field.name != "reviews")
+
+
 class Catalogue:
     """Items by id and by search.
 
@@ -105,7 +108,9 @@ class Catalogue:
         """SHA-256 over all items, 64 hex digits."""
         digest = hashlib.sha256()
         for item in self.items:
-            digest.update(json.dumps(astuple(item)).encode() + b"\n")
+            values = [getattr(item, name) for name in _FIELDS]
+            reviews = [[review.title, review.score, review.body] for review in item.reviews]
+            digest.update(json.dumps([*values, reviews]).encode() + b"\n")
         return digest.hexdigest()
 
 

@@ -116,22 +116,35 @@ def goals_of_item(item: Item, ask: str, seed: int) -> list[Goal]:
 
     Example: ``buy a waterproof slim fit jacket with color: red, and price lower than 50.00 dollars``
     """
+    subsets, num_choices = _subsets(item, ask), num_option_choices(item)
+    rng = random.Random(stable_hash("shop goals", seed, ask, item.item_id))
+    goals = []
+    for number in rng.sample(range(len(subsets) * num_choices), num_goals_of_item(item, ask)):
+        attributes = subsets[number // num_choices]
+        instruction = f"buy {_article(attributes[0], item.query)}{' '.join(attributes)} {item.query}"
+        goals.append(make_goal(item, instruction, attributes, nth_choice(item, number % num_choices), rng))
+    return goals
+
+
+def num_goals_of_item(item: Item, ask: str) -> int:
+    """How many `goals_of_item` gives."""
+    return min(MAX_VARIANTS, len(_subsets(item, ask)) * num_option_choices(item))
+
+
+def _subsets(item: Item, ask: str) -> list[tuple[str, ...]]:
+    """Attributes that may be asked for together, in the order in which the item has them."""
     shown = title_attributes(item)
-    subsets = [
+    return [
         subset
         for size in range(1, MAX_ATTRIBUTES + 1)
         for subset in combinations(shown if ask == "title" else item.attributes, size)
         if ask == "title" or not set(subset) <= set(shown)
     ]
-    num_choices = math.prod(len(values) for _, values in item.options)
-    rng = random.Random(stable_hash("shop goals", seed, ask, item.item_id))
-    total = len(subsets) * num_choices
-    goals = []
-    for number in rng.sample(range(total), min(MAX_VARIANTS, total)):
-        attributes = subsets[number // num_choices]
-        instruction = f"buy {_article(attributes[0], item.query)}{' '.join(attributes)} {item.query}"
-        goals.append(make_goal(item, instruction, attributes, nth_choice(item, number % num_choices), rng))
-    return goals
+
+
+def num_option_choices(item: Item) -> int:
+    """Ways to choose one value of each option group; 1 without groups."""
+    return math.prod(len(values) for _, values in item.options)
 
 
 def nth_choice(item: Item, number: int) -> dict[str, str]:

@@ -26,15 +26,14 @@ from tutelage.envs.shop.pages import (
 from tutelage.envs.shop.vocabulary import DEPARTMENTS
 from tutelage.types import Step
 
-GROUP_NAMES: Final = frozenset(name for words in DEPARTMENTS.values() for name in words.options) | frozenset(
-    name.strip()
-    for name in """
-    capacity, color name, configuration, edition, fit, fit type, flavor name, frame color, grip type, hand orientation,
-    item length, item package quantity, item shape, length, lens color, material, material type, model, number of items,
-    pattern, pattern name, power, scent name, shape, size name, special size, special size type, strength, style name,
-    team name, unit count, width
-    """.split(",")
+_USUAL_NAMES = (
+    "capacity, color name, configuration, edition, fit, fit type, flavor name, frame color, grip type, hand orientation, "
+    "item length, item package quantity, item shape, length, lens color, material, material type, model, number of items, "
+    "pattern, pattern name, power, scent name, shape, size name, special size, special size type, strength, style name, "
+    "team name, unit count, width"
 )
+
+GROUP_NAMES: Final = frozenset(_USUAL_NAMES.split(", ")).union(*(words.options for words in DEPARTMENTS.values()))
 """Names of option groups that are known as such. In text mode a group's name looks like one of its values."""
 
 _COUNT = re.compile(r"Page (\d+) \(Total results: (\d+)\)")

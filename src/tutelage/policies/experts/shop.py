@@ -85,7 +85,7 @@ class _Belief:
             return True
         return not self.wish.is_free and item_id in self.checked and bool(self.missing(item_id))
 
-    def missing(self, item_id: str) -> set[str]:
+    def missing(self, item_id: str) -> frozenset[str]:
         """Wanted words that no page about a product had."""
         return self.wish.words - self.known_words.get(item_id, set())
 

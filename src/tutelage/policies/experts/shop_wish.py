@@ -17,7 +17,7 @@ _AMOUNT = re.compile(r"\d+(?:\.\d+)?")
 _OPENING = re.compile(
     r"^(?:buy|find me|find|get me|get|show me|i want|i need|i would like|i'm looking for|i am looking for|looking for)\b"
 )
-_FILLERS: Final = frozenset("a an the some of for to in on at and or with by that is are me my i it".split())
+_FILLERS: Final = frozenset(words_of("a an the some of for to in on at and or with by that is are me my i it"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,15 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from tutelage.envs.search.bm25 import STOP_WORDS
 from tutelage.envs.shop.pages import BACK, BUY, NEXT, PREV, TABS, parse_command
 from tutelage.envs.shop.reading import Visit, read_page, replies_of
 from tutelage.envs.shop.words import words_of
 from tutelage.types import Effect, Footprint, Trajectory
-
-STOP_WORDS: Final = frozenset(
-    "a an the of for to in on at and or with by from is are was were be do did does what which who whom when where how".split()
-)  # fmt: skip
-"""Words of a query that make no key."""
 
 _MOVES: Final = frozenset(label.lower() for label in (BACK, PREV, NEXT, *TABS))
 """Clicks that show something and write nothing."""
