@@ -56,15 +56,15 @@ CHECKS: Final[dict[str, Check]] = {
 }
 """Name -> check, in the order in which they are made."""
 
-NEEDS: Final = {
-    "manifest": "tasks",
-    "replay": "reset",
-    "truncation": "reset",
-    "malformed": "reset",
-    "snapshot": "reset",
-    "expert": "reset",
+NEEDS: Final[dict[str, tuple[str, ...]]] = {
+    "manifest": ("tasks",),
+    "replay": ("reset",),
+    "truncation": ("reset",),
+    "malformed": ("reset", "truncation"),
+    "snapshot": ("reset",),
+    "expert": ("reset",),
 }
-"""Check -> the one without which it would only say the same again."""
+"""Check -> those without which it would only say the same again."""
 
 
 def check_env(
@@ -107,11 +107,11 @@ def check_env(
 
 def _made(check: str, case: Case, before: dict[str, Outcome]) -> CheckResult:
     """Make one check. Whatever the environment raises is a failure of this check, and never ends the others."""
-    needed = NEEDS.get(check, "")
+    failed = [one for one in NEEDS.get(check, ()) if before.get(one) is not Outcome.PASSED]
     if before.get("tasks") is Outcome.FAILED and "panels" not in case.__dict__:
         return CheckResult(check=check, outcome=Outcome.SKIPPED, found="no tasks could be loaded")
-    if before.get(needed) is Outcome.FAILED:
-        return CheckResult(check=check, outcome=Outcome.SKIPPED, found=f"needs the check '{needed}' to pass")
+    if failed:
+        return CheckResult(check=check, outcome=Outcome.SKIPPED, found=f"needs '{failed[0]}' to pass first")
     try:
         return CheckResult(check=check, outcome=Outcome.PASSED, found=CHECKS[check](case))
     except Skip as skip:
@@ -134,7 +134,7 @@ def _broken(check: str, error: Exception) -> CheckResult:
     problem = Problem(
         where=where,
         got=f"{type(error).__name__}: {error}{place}",
-        expected="no exception; what an agent does wrong is answered with an observation",
-        remedy="Mend it there, or raise EnvError where the machinery of the environment failed.",
+        expected="no exception",
+        remedy="Mend it there. What an agent does wrong is answered with an observation, never with an exception.",
     )
     return CheckResult(check=check, outcome=Outcome.FAILED, found=where, problem=problem)

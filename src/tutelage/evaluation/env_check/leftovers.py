@@ -33,7 +33,7 @@ FIRST_EPISODES: Final = 9
 """Episodes before the first count; they may make what is made once."""
 SHORT: Final = 6
 """Most steps of an episode here."""
-PATIENCE_SECONDS: Final = 3.0
+PATIENCE_SECONDS: Final = 1.5
 """How long what is on its way out may take."""
 
 

@@ -15,7 +15,7 @@ from tutelage.evaluation.env_check.report import Fault, short
 from tutelage.rollout.episode import Limits
 from tutelage.rollout.runner import make_jobs, run_rollouts
 from tutelage.rollout.switch import ExpertOnly
-from tutelage.types import Action, Actor, StopReason
+from tutelage.types import Action, Actor, ParseOutcome, StopReason
 
 INLINE_SECONDS: Final = 0.005
 """Most wall-clock time of a step, by the median, of an environment that is played without threads."""
@@ -32,7 +32,7 @@ _LIMIT_REMEDY: Final = (
 def check_truncation(case: Case) -> str:
     """The episode is truncated at exactly the step limit, and a win on the last allowed step is terminated."""
     cut = won = 0
-    for recording in case.recordings():
+    for recording in filter(_is_clean, case.recordings()):
         limit = int(recording.task.settings["max_steps"])
         length = len(recording.actions)
         if length > limit or (recording.seen and recording.seen[-1].truncated and length != limit):
@@ -42,7 +42,8 @@ def check_truncation(case: Case) -> str:
                 expected=f"its end at the limit of {limit} steps, not before and not after",
                 remedy=_LIMIT_REMEDY,
             )
-    for recording in case.some_recordings():
+    clean = [one for one in case.some_recordings() if _is_clean(one)]
+    for recording in clean or case.some_recordings():
         length = len(recording.actions)
         if recording.seen[-1].terminated:
             _ends(case, recording, length, terminated=True)
@@ -52,6 +53,11 @@ def check_truncation(case: Case) -> str:
             _ends(case, recording, shorter, terminated=False)
             cut += 1
     return f"{cut} episodes cut at exactly the limit, {won} that ended on the last allowed step terminated"
+
+
+def _is_clean(recording: Recording) -> bool:
+    """What a malformed action costs is another check's business."""
+    return all(action.parse is not ParseOutcome.MALFORMED for action in recording.actions)
 
 
 def _ends(case: Case, recording: Recording, max_steps: int, *, terminated: bool) -> None:

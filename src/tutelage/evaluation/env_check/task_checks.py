@@ -119,34 +119,31 @@ def _not_plain(value: Any, path: str) -> str:
 
 
 def _check_loading(case: Case) -> None:
-    """Once more, whole and from the middle: index i of a split is one and the same task."""
+    """Once more, one further, and from the middle: index i of a split is one and the same task."""
     for split, panel in case.panels.items():
-        again = make_task_set(case.spec.name, **case.options).load(split, start=0, count=len(panel))
-        if again != panel:
+        again = make_task_set(case.spec.name, **case.options).load(split, start=0, count=len(panel) + 1)
+        if again[: len(panel)] != panel:
             raise Fault(
                 f"split {split}",
                 got=_first_difference(again, panel),
                 expected="the same tasks when they are loaded a second time",
                 remedy="Draw from random.Random(stable_hash(split, index)), never from the global generator.",
             )
-        half = len(panel) // 2
-        if (
-            half
-            and (part := make_task_set(case.spec.name, **case.options).load(split, start=half)[: len(panel) - half])
-            != (panel[half:])
-        ):
+        half = len(again) // 2
+        part = make_task_set(case.spec.name, **case.options).load(split, start=half, count=len(again) - half)
+        if part != again[half:]:
             raise Fault(
                 f"split {split}, loaded from index {half}",
-                got=_first_difference(part, panel[half:]),
+                got=_first_difference(part, again[half:]),
                 expected="the same tasks as in the whole panel",
                 remedy="Let task i depend on the split and on i alone, not on where loading began.",
             )
 
 
 def _first_difference(got: list[Task], expected: list[Task]) -> str:
-    if len(got) != len(expected):
+    if len(got) < len(expected):
         return f"{len(got)} tasks instead of {len(expected)}"
-    return next(f"{one}" for one, other in zip(got, expected, strict=True) if one != other)[:300]
+    return next(f"{one}" for one, other in zip(got, expected, strict=False) if one != other)[:300]
 
 
 def check_manifest(case: Case) -> str:
