@@ -143,17 +143,56 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
 }
 """Environments of tutelage itself, in the order in which they are listed."""
 
+_ADAPTERS: Final = "tutelage.envs.adapters"
+_ADAPTER_TASKS: Final = "tutelage.tasks.adapters"
+_ADAPTER_FOOTPRINTS: Final = {"exact": "tutelage.supervision.footprints.adapters:adapter_footprints"}
+
+ADAPTERS: Final[dict[str, EnvSpec]] = {
+    "gymnasium": EnvSpec(
+        name="gymnasium",
+        summary="a text environment of Gymnasium",
+        env=f"{_ADAPTERS}.gymnasium:GymnasiumEnv",
+        tasks=f"{_ADAPTER_TASKS}:GymnasiumTasks",
+        footprints=_ADAPTER_FOOTPRINTS,
+        extra="gymnasium",
+    ),
+    "verifiers": EnvSpec(
+        name="verifiers",
+        summary="a taskset or environment of verifiers",
+        env=f"{_ADAPTERS}.verifiers:VerifiersEnv",
+        tasks=f"{_ADAPTER_TASKS}:VerifiersTasks",
+        footprints=_ADAPTER_FOOTPRINTS,
+        extra="verifiers",
+    ),
+    "openenv": EnvSpec(
+        name="openenv",
+        summary="an environment on an OpenEnv server",
+        env=f"{_ADAPTERS}.openenv:OpenEnvEnv",
+        tasks=f"{_ADAPTER_TASKS}:OpenEnvTasks",
+        footprints=_ADAPTER_FOOTPRINTS,
+        extra="openenv",
+    ),
+    "http": EnvSpec(
+        name="http",
+        summary="an environment behind plain HTTP",
+        env=f"{_ADAPTERS}.http:HttpEnv",
+        tasks=f"{_ADAPTER_TASKS}:HttpTasks",
+        footprints=_ADAPTER_FOOTPRINTS,
+    ),
+}
+"""Names by which foreign environments are played. None is an environment of itself: each needs to be told which one."""
+
 
 def environment_of(name: str) -> EnvSpec | None:
     """The environment of that name. None: there is none."""
-    return ENVIRONMENTS.get(name) or _installed().get(name) or _importable(name)
+    return ENVIRONMENTS.get(name) or ADAPTERS.get(name) or _installed().get(name) or _importable(name)
 
 
 def find_environment(name: str, where: str = "environment") -> EnvSpec:
     """The environment of that name. Raises ConfigError on an unknown one; `where` opens the message."""
     found = environment_of(name)
     if found is None:
-        raise ConfigError.unknown(where, name, environment_names())
+        raise ConfigError.unknown(where, name, [*environment_names(), *ADAPTERS])
     return found
 
 

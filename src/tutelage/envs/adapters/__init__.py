@@ -1,0 +1,1 @@
+"""Environments of other libraries and other processes, each played by our contract."""
