@@ -49,6 +49,11 @@ def unshare(flags: int) -> None:
     _check("unshare", _libc.unshare(flags))
 
 
+def enter(space: int, kind: int) -> None:
+    """Enter a name space, given as a descriptor; for a process space, children do."""
+    _check("setns", _libc.setns(space, kind))
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     arguments = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
     result = _libc.mount(arguments[0], arguments[1], arguments[2], ctypes.c_ulong(flags), arguments[3])

@@ -8,12 +8,11 @@ Called as ``zygote <fd> <filter>``: a socket that gives calls, and the system-ca
 (seconds, processes, memory_bytes, limits, see `isolate.limit`) with five descriptors: the cells (a file, JSON), stdin,
 stdout, stderr, and a socket on which the outcome is told: ``{"code": 0, "stopped": null, "cpu": 0.1}``. The caller's
 shutting down its end of that socket stops the call. No more calls: the process ends, and all calls with it.
-
-    zygote -> supervisor of a call -> process 1 of its process space -> the process that runs the cells
 """
 
 import base64
 import collections
+import contextlib
 import datetime
 import decimal
 import fractions
@@ -44,101 +43,122 @@ PRELOADED = (collections, datetime, decimal, fractions, functools, heapq, iterto
 TICK = 0.02
 MESSAGE_BYTES = 4096
 NUM_FDS = 5
+MOST_FDS = 4096
 TEMPORARY_FILES = 20_000
 SHARED_MEMORY = 16 << 20
+
+
+class Call:
+    """One call that runs."""
+
+    def __init__(self, call: dict[str, Any], pid: int, channel: socket.socket) -> None:
+        self.call = call
+        self.pid = pid
+        self.channel = channel
+        self.deadline = time.monotonic() + call["seconds"]
+        self.ended = os.pidfd_open(pid)
+        self.stopped: str | None = None
+
+    def stop(self, why: str) -> None:
+        """Kill its first process, and so all others. `ended` tells when the last one is gone."""
+        if self.stopped is None:
+            self.stopped = why
+            os.kill(self.pid, signal.SIGKILL)
+
+    def look(self) -> None:
+        """Stop it if it breaks a limit."""
+        if self.stopped is None:
+            late = time.monotonic() >= self.deadline
+            # Its first process counts as one, and `excess` counts those below it.
+            why = "timeout" if late else excess(self.pid, self.call["processes"] - 1, self.call["memory_bytes"])
+            if why is not None:
+                self.stop(why)
+
+    def finish(self) -> None:
+        """Tell the outcome."""
+        _, status, usage = os.wait4(self.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        outcome = {
+            "code": code if code >= 0 else 128 - code,
+            "stopped": self.stopped,
+            "cpu": usage.ru_utime + usage.ru_stime,
+        }
+        with contextlib.suppress(OSError):
+            self.channel.send(json.dumps(outcome).encode())
+        self.channel.close()
+        os.close(self.ended)
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     program = base64.b64decode(sys.argv[2])
-    zygote = os.getpid()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors leave no zombies
+    own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY)
     gc.collect()
     gc.freeze()
     control.send(b"ready")
+    calls: dict[int, Call] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    next_look = 0.0
     while True:
-        message, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, NUM_FDS)
-        if not message:
-            os._exit(0)
-        if os.fork() == 0:
-            control.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            try:
-                isolate.die_with_parent(zygote)
-                _supervise(json.loads(message), fds, program)
-            except BaseException as error:
-                os.write(2, f"{type(error).__name__}: {error}\n".encode())
-            os._exit(1)
-        for fd in fds:
-            os.close(fd)
+        ready = {fd for fd, _ in poll.poll(1000 * TICK if calls else None)}
+        if control.fileno() in ready:
+            message, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, NUM_FDS)
+            if not message:
+                os._exit(0)
+            call = _start(json.loads(message), fds, program, own_processes)
+            calls[call.ended] = calls[call.channel.fileno()] = call
+            poll.register(call.ended, select.POLLIN)
+            poll.register(call.channel, select.POLLIN)
+        for fd in ready & calls.keys():
+            call = calls[fd]
+            if fd != call.ended:
+                poll.unregister(fd)
+                call.stop("output")
+                continue
+            for known in (call.ended, call.channel.fileno()):
+                del calls[known]
+                with contextlib.suppress(KeyError):
+                    poll.unregister(known)
+            call.finish()
+        if time.monotonic() >= next_look:
+            for call in set(calls.values()):
+                call.look()
+            next_look = time.monotonic() + TICK
 
 
-def _supervise(call: dict[str, Any], fds: list[int], program: bytes) -> None:
-    """Watch one call to its end and tell the outcome."""
-    deadline = time.monotonic() + call["seconds"]
+def _start(call: dict[str, Any], fds: list[int], program: bytes, own_processes: int) -> Call:
+    # The next child is process 1 of a new process space; then children are ours again.
     isolate.unshare(isolate.CLONE_NEWPID)
-    first = os.fork()
-    if first == 0:
+    pid = os.fork()
+    if pid == 0:
+        code = 125
         try:
-            _first_process(call, fds, program)
+            code = _be_the_call(call, fds, program)
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
-        os._exit(125)
+        os._exit(code)
+    isolate.enter(own_processes, isolate.CLONE_NEWPID)
     for fd in fds[:4]:
         os.close(fd)
-    channel = socket.socket(fileno=fds[4])
-    stopped = _watch(first, channel, call, deadline)
-    if stopped is not None:
-        os.kill(first, signal.SIGKILL)
-    _, status, usage = os.wait4(first, 0)
-    code = os.waitstatus_to_exitcode(status)
-    outcome = {"code": code, "stopped": stopped, "cpu": usage.ru_utime + usage.ru_stime}
-    channel.send(json.dumps(outcome).encode())
-    os._exit(0)
+    return Call(call, pid, socket.socket(fileno=fds[4]))
 
 
-def _watch(first: int, channel: socket.socket, call: dict[str, Any], deadline: float) -> str | None:
-    """Wait until the first process ends (None), the caller gives up, or a limit is broken (its name)."""
-    ended = os.pidfd_open(first)
-    poll = select.poll()
-    poll.register(ended, select.POLLIN)
-    poll.register(channel, select.POLLIN)
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return "timeout"
-        ready = {fd for fd, _ in poll.poll(1000 * min(TICK, left))}
-        if ended in ready:
-            return None
-        if ready:
-            return "output"
-        broken = excess(first, call["processes"], call["memory_bytes"])
-        if broken is not None:
-            return broken
-
-
-def _first_process(call: dict[str, Any], fds: list[int], program: bytes) -> None:
-    """Process 1 of the call's process space. It loses every privilege, starts the cells, and waits for them."""
-    isolate.die_with_parent(0)  # the supervisor stands outside of the process space and shows as 0
+def _be_the_call(call: dict[str, Any], fds: list[int], program: bytes) -> int:
+    """The first and mostly only process of a call: it loses every privilege, then runs the cells."""
+    isolate.die_with_parent(0)  # the parent stands outside of the process space and shows as 0
     cells, stdin, stdout, stderr, _ = fds
     with open(cells, "rb") as file:
         source = json.loads(file.read())
     for fd, target in ((stdin, 0), (stdout, 1), (stderr, 2)):
         os.dup2(fd, target)
-    os.closerange(3, 256)
+    os.closerange(3, MOST_FDS)
     _private_mounts(call["memory_bytes"])
     os.setsid()
     isolate.drop_capabilities()
+    isolate.limit(*call["limits"])
     isolate.filter_calls(program)
-    runner = os.fork()
-    if runner == 0:
-        isolate.limit(*call["limits"])
-        os._exit(run_cells(source))
-    while True:
-        pid, status = os.waitpid(-1, 0)
-        if pid == runner:
-            code = os.waitstatus_to_exitcode(status)
-            os._exit(code if code >= 0 else 128 - code)
+    return run_cells(source)
 
 
 def _private_mounts(memory_bytes: int) -> None:
