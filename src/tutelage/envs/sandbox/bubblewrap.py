@@ -12,7 +12,15 @@ from typing import Final
 from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, limit_arguments, pipe_with
 from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.status import Status
-from tutelage.envs.sandbox.system import HOST_NAME, LIMITED, WORKSPACE, system_folders, system_links, user_files
+from tutelage.envs.sandbox.system import (
+    AGENT_ID,
+    HOST_NAME,
+    LIMITED,
+    WORKSPACE,
+    system_folders,
+    system_links,
+    user_files,
+)
 from tutelage.errors import ConfigError
 
 SHARED_MEMORY: Final = 64 << 20
@@ -71,9 +79,11 @@ def _spaces(program: str, builds_sandboxes: bool) -> tuple[str, ...]:
         *("--cap-drop", "ALL", "--new-session", "--hostname", HOST_NAME, "--clearenv"),
     )
     if builds_sandboxes:
-        return (*common, "--cap-add", "CAP_SYS_ADMIN")
+        # With another number, bubblewrap would put a second user namespace between the command and its process space.
+        return (*common, "--uid", "0", "--gid", "0", "--cap-add", "CAP_SYS_ADMIN")
     # The parent is the thread that starts it, which waits for its end.
-    return (*common, "--die-with-parent", *(("--disable-userns",) if "--disable-userns" in known else ()))
+    user = ("--uid", str(AGENT_ID), "--gid", str(AGENT_ID))
+    return (*common, *user, "--die-with-parent", *(("--disable-userns",) if "--disable-userns" in known else ()))
 
 
 def _own_file_systems(temporary_bytes: int) -> list[str]:

@@ -22,6 +22,9 @@ PYTHON_HOME: Final = "/opt/python"
 
 HOST_NAME: Final = "sandbox"
 
+AGENT_ID: Final = 1000
+"""User and group number inside, whoever runs tutelage, so that commands print the same everywhere."""
+
 SYSTEM_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 ETC_FILES: Final = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/mime.types")
@@ -83,9 +86,11 @@ def system_folders() -> dict[str, str]:
 
 
 def user_files() -> dict[str, str]:
-    """Path inside -> text: the only user and group are the one that runs the command."""
-    uid, gid = os.getuid(), os.getgid()
-    return {"/etc/passwd": f"agent:x:{uid}:{gid}:agent:/tmp:/bin/sh\n", "/etc/group": f"agent:x:{gid}:\n"}
+    """Path inside -> text: the users and groups there are."""
+    return {
+        "/etc/passwd": f"root:x:0:0:root:/tmp:/bin/sh\nagent:x:{AGENT_ID}:{AGENT_ID}:agent:/tmp:/bin/sh\n",
+        "/etc/group": f"root:x:0:\nagent:x:{AGENT_ID}:\n",
+    }
 
 
 def counts_processes_per_sandbox() -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, limit_arguments, pipe_with
 from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.status import Status
-from tutelage.envs.sandbox.system import HOST_NAME, WORKSPACE, system_folders, system_links, user_files
+from tutelage.envs.sandbox.system import AGENT_ID, HOST_NAME, WORKSPACE, system_folders, system_links, user_files
 
 INSIDE: Final = Path(__file__).parent / "inside"
 """Package of the modules that run by themselves."""
@@ -50,6 +50,8 @@ class UnshareSandbox(Sandbox):
             "limits": None if own else limit_arguments(request.limits, extra_processes=1),
             "filter": "" if own else base64.b64encode(call_filter()).decode(),
             "keep": own,
+            # A program started under another number than 0 would lose its capabilities.
+            "user": 0 if own else AGENT_ID,
             "status_fd": status_fd,
             "parent": os.getpid(),
         }

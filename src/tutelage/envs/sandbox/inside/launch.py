@@ -6,6 +6,7 @@ Called as ``launch <fd>``; the descriptor gives a JSON object:
   links     [[path inside, what it points to], ...]
   files     {path inside: text}
   tmp_bytes, cwd, host_name
+  user      user and group number inside
   argv, env
   limits    arguments of `isolate.limit`, or null for none
   filter    system-call filter, base64
@@ -39,7 +40,7 @@ NOSUID_NODEV = isolate.MS_NOSUID | isolate.MS_NODEV
 def main() -> None:
     with os.fdopen(int(sys.argv[1])) as stream:
         spec = json.load(stream)
-    _enter_spaces()
+    _enter_spaces(spec["user"])
     if not spec["keep"]:
         isolate.die_with_parent(spec["parent"])
     first = os.fork()
@@ -55,10 +56,10 @@ def main() -> None:
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _enter_spaces() -> None:
+def _enter_spaces(user: int) -> None:
     uid, gid = os.getuid(), os.getgid()
     isolate.unshare(isolate.CLONE_NEWUSER)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {uid} 1"), ("gid_map", f"{user} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
     isolate.unshare(SPACES)
