@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tutelage.cli.new_env import new
 from tutelage.cli.parity import parity
 from tutelage.errors import ConfigError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Environments: list them, prove them sound, begin one of your own, write games.", no_args_is_help=True
 )
+app.command()(new)
 app.command()(parity)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

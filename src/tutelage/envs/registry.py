@@ -9,12 +9,14 @@ A name is looked for among tutelage's own environments, then among the entry poi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from tutelage.envs.base import Env
@@ -244,9 +246,16 @@ def _importable(name: str) -> EnvSpec | None:
     if not all(part.isidentifier() for part in name.split(".")):
         return None
     try:
-        if find_spec(name) is None:
-            return None
+        found = find_spec(name)
     except (ImportError, ValueError):
         return None
+    if found is None:
+        return None
+    if found.origin is None and "." not in name:
+        # A folder without code: the project around the package, as `env new` writes it, seen from above.
+        projects = [
+            folder for folder in found.submodule_search_locations or () if Path(folder, name, "__init__.py").exists()
+        ]
+        sys.path.extend(projects)
     spec = getattr(import_module(name), "ENVIRONMENT", None)
     return spec if isinstance(spec, EnvSpec) else None
