@@ -1,8 +1,9 @@
 """Speed of the household engine against the original (textworld), on the same games and the same commands.
 
+    python benchmarks/household_speed.py
     python benchmarks/household_speed.py --games ../shared/data/alfworld --num-games 24
 
-Both play the same random commands; each step fetches the feedback, the sorted admissible commands and the won flag.
+Without a folder of games it plays generated ones of real size, and writes no result. Both play the same random commands; each step fetches the feedback, the sorted admissible commands and the won flag.
 The engines alternate game by game, on one thread. `fresh` plays each episode on a new Game record, so that the
 tables and texts of the game are made within the time measured; `shared` plays further episodes on one record, as
 a rollout does. Reading the files is measured apart. Needs the extra `alfworld`, or --ours-only.
@@ -14,15 +15,19 @@ import argparse
 import json
 import random
 import statistics
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from machine import machine
 from tutelage.envs.household.engine import Engine
 from tutelage.envs.household.game import Game
+from tutelage.envs.household.generator import generate_game
 from tutelage.envs.household.reader import find_games, read_game
 from tutelage.envs.household.recording import original_engine, random_command
+from tutelage.envs.household.writer import write_game
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 20
@@ -62,14 +67,27 @@ def play_original(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--games", type=Path, required=True, help="folder of games in the ALFWorld layout")
+    parser.add_argument("--games", type=Path, help="folder of games in the ALFWorld layout; default: generated games")
     parser.add_argument("--num-games", type=int, default=24, help="games, spread evenly over the folder")
     parser.add_argument("--steps", type=int, default=50, help="commands per game")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ours-only", action="store_true", help="do not run the original")
     arguments = parser.parse_args()
 
-    found = find_games(arguments.games)
+    with tempfile.TemporaryDirectory() as scratch:
+        if arguments.games is None:
+            for seed in range(arguments.num_games):
+                write_game(generate_game(seed, size="real"), Path(scratch, f"game-{seed:03d}"))
+        result = measure(arguments, find_games(arguments.games or Path(scratch)))
+    text = table(result)
+    print(text)
+    if arguments.games is not None:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "household_speed.json").write_text(json.dumps(result, indent=1) + "\n")
+        (RESULTS / "household_speed.md").write_text(text)
+
+
+def measure(arguments: argparse.Namespace, found: list[Path]) -> dict[str, Any]:
     folders = [found[i * len(found) // arguments.num_games] for i in range(min(arguments.num_games, len(found)))]
     seconds = {"textworld": 0.0, "fresh": 0.0, "shared": 0.0}
     num_steps = num_different = num_admissible = 0
@@ -98,8 +116,8 @@ def main() -> None:
             num_different += sum(a != b for a, b in zip(seen, shared[0][1], strict=True))
 
     speed = {name: num_steps / taken for name, taken in seconds.items() if taken}
-    result = {
-        "command": "python benchmarks/household_speed.py --games GAMES"
+    return {
+        "command": f"python benchmarks/household_speed.py{' --games GAMES' if arguments.games else ''}"
         f" --num-games {arguments.num_games} --steps {arguments.steps} --seed {arguments.seed}",
         "machine": machine(),
         "num_games": len(folders),
@@ -113,11 +131,6 @@ def main() -> None:
         "read_ms": statistics.median(read_seconds) * 1e3,
         "reset_us": statistics.median(reset_seconds) * 1e6,
     }
-    text = table(result)
-    print(text)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "household_speed.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "household_speed.md").write_text(text)
 
 
 def table(result: dict) -> str:
@@ -125,9 +138,9 @@ def table(result: dict) -> str:
     rows = [
         "# Household engine: steps per second",
         "",
-        f"Command: `{result['command']}` (GAMES: a folder of ALFWorld games)  ",
+        f"Command: `{result['command']}` (GAMES: a folder of ALFWorld games; without it: generated games of real size)  ",
         f"Machine: {result['machine']}  ",
-        f"{result['num_games']} real games, {result['num_steps']} random commands; every step fetches feedback, sorted "
+        f"{result['num_games']} games, {result['num_steps']} random commands; every step fetches feedback, sorted "
         f"admissible commands ({result['mean_admissible']:.1f} on average) and won. Ours is the median of {ROUNDS} plays per "
         "game, textworld is played once; making and loading a game is outside the time of both, except for `new record`.",
         "",
