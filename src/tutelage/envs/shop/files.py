@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from tutelage.envs.shop.catalogue import Catalogue, Item, Review, priced
+from tutelage.envs.shop.catalogue import Catalogue, Item, priced
 from tutelage.errors import FormatError
 
 ITEMS: Final = "items_shuffle*.json"
@@ -109,7 +109,6 @@ def _item(record: Any, attributes: Mapping[str, Any], where: str, price_seed: in
             bullets=(bullets,) if isinstance(bullets, str) else tuple(bullets),
             attributes=tuple((attributes.get(item_id) or {}).get("attributes") or ()),
             options=tuple(_options(record.get("customization_options") or {})),
-            reviews=tuple(_reviews(record.get("reviews") or ())),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(
@@ -129,12 +128,6 @@ def _options(groups: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]
         if values is not None:
             merged[name.lower()] = tuple(value["value"].strip().replace("/", " | ").lower() for value in values)
     yield from merged.items()
-
-
-def _reviews(reviews: Any) -> Iterator[Review]:
-    for review in reviews:
-        score = review["score"] if "score" in review else review["stars"]
-        yield Review(title=review["title"], score=str(score), body=review.get("body") or review.get("review") or "")
 
 
 def _find(root: Path, pattern: str) -> Path:

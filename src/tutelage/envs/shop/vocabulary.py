@@ -153,3 +153,12 @@ BRANDS: Final = _phrases(
 
 REVIEW_TITLES: Final = {5: "very happy with it", 4: "good value", 3: "it is all right", 2: "not for me"}
 """Score of a review -> its title."""
+
+
+def open_words() -> frozenset[str]:
+    """The words that name goods and what they are like: all but the names of option groups and of departments."""
+    named = [kind.noun for kind in KINDS] + list(BRANDS)
+    for department in DEPARTMENTS.values():
+        values = [value for group in department.options.values() for value in group]
+        named += [*department.attributes, *department.materials, *department.uses, *values]
+    return frozenset(word for phrase in named for word in phrase.lower().split())
