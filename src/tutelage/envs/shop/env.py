@@ -159,8 +159,8 @@ class ShopEnv:
         return self._score().value if self.place.page == "done" else 0.0
 
     def admissible(self) -> tuple[str, ...]:
-        """In the order of the page, as in the original: `search[...]` stands for any search."""
-        return self.site.admissible(self.place)
+        """Sorted; `search[...]` stands for any search. The site lists them in the order of the page, as the original does."""
+        return tuple(sorted(set(self.site.admissible(self.place))))
 
     def state_hash(self) -> str:
         place = self.place
