@@ -140,7 +140,6 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         experts={"python": "tutelage.policies.experts.python:PythonExpert"},
         footprints={"text": "tutelage.supervision.footprints.python:python_footprints"},
         instructions="tutelage.envs.python.env:INSTRUCTIONS",
-        extra="math",
     ),
 }
 """Environments of tutelage itself, in the order in which they are listed."""

@@ -1,0 +1,1 @@
+"""Problems that are solved with the help of a sandboxed Python tool."""
