@@ -55,8 +55,12 @@ class EnvSpec:
     """Mean reward that its usual expert reaches at least; `tutelage env check` holds it to that."""
     student: str | None = None
     """A student of the package that was warmed up for it, ``builtin:NAME``. None: students start untrained."""
+    random_player: str | None = None
+    """Who plays its random play; see `policies.random_players`. None: any admissible command."""
     vocabulary: str | None = None
-    """Callable () -> vocabulary of a new tiny student. None: one is mined from the texts of training episodes."""
+    """Callable () -> vocabulary of a new tiny student. None: one is mined from the texts of random play."""
+    open_words: str | None = None
+    """Callable () -> the words that name things, for a mined vocabulary. None: those that few texts have."""
 
 
 _HOUSEHOLD_FOOTPRINTS: Final = "tutelage.supervision.footprints.household"
@@ -110,6 +114,8 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         footprints={"text": "tutelage.supervision.footprints.shop:shop_footprints"},
         reads="tutelage.selection.reads:reads_shop",
         instructions="tutelage.envs.shop.env:INSTRUCTIONS",
+        random_player="tutelage.policies.random_players:shop_random",
+        open_words="tutelage.envs.shop.vocabulary:open_words",
         extra="shop",
     ),
     "search": EnvSpec(
@@ -120,6 +126,8 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         experts={"search": "tutelage.policies.experts.search:SearchExpert"},
         footprints={"text": "tutelage.supervision.footprints.search:search_footprints"},
         instructions="tutelage.envs.search.env:INSTRUCTIONS",
+        random_player="tutelage.policies.random_players:search_random",
+        open_words="tutelage.envs.search.names:open_words",
         extra="search",
     ),
     "repo": EnvSpec(
@@ -131,6 +139,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         footprints={"text": "tutelage.supervision.footprints.repo:repo_footprints"},
         reads="tutelage.selection.reads:reads_repo",
         instructions="tutelage.envs.repo.env:INSTRUCTIONS",
+        extra="repo",
     ),
     "python": EnvSpec(
         name="python",
@@ -140,6 +149,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         experts={"python": "tutelage.policies.experts.python:PythonExpert"},
         footprints={"text": "tutelage.supervision.footprints.python:python_footprints"},
         instructions="tutelage.envs.python.env:INSTRUCTIONS",
+        random_player="tutelage.policies.random_players:python_random",
     ),
 }
 """Environments of tutelage itself, in the order in which they are listed."""

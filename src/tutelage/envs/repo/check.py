@@ -24,14 +24,25 @@ from tutelage.envs.sandbox.base import Sandbox
 from tutelage.envs.sandbox.limits import SandboxLimits
 from tutelage.errors import EnvError
 
-CHECK_LIMITS: Final = SandboxLimits(seconds=120, cpu_seconds=60, memory_mb=1024, output_chars=2_000_000, keep_tail=False)
+CHECK_LIMITS: Final = SandboxLimits(
+    seconds=120, cpu_seconds=60, memory_mb=1024, output_chars=2_000_000, keep_tail=False
+)
 
 PASSED: Final = ("passed", "xfailed")
 """Outcomes of a test that count as passed. A skipped test has not passed."""
 
 TEST_FOLDERS: Final = ("test", "tests", "testing")
 TEST_CONFIGURATION: Final = frozenset(
-    ("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
+    (
+        "conftest.py",
+        "pytest.ini",
+        ".pytest.ini",
+        "pytest.toml",
+        ".pytest.toml",
+        "tox.ini",
+        "setup.cfg",
+        "pyproject.toml",
+    )
 )
 START_FILES: Final = frozenset(("sitecustomize.py", "usercustomize.py"))
 """Files that an interpreter runs by itself when it starts."""
@@ -140,9 +151,7 @@ def run_tests(
     if strange or touched or report["tampered"]:
         found = [*report["tampered"], *(f"{path} was changed" for path in touched)]
         trouble = "tampered: " + "; ".join([*found, *(["lines without a seal"] if strange else [])][:5])
-    return TestRun(
-        outcomes=report["outcomes"], trouble=trouble, broken=tuple(report["broken"]), seconds=result.seconds
-    )
+    return TestRun(outcomes=report["outcomes"], trouble=trouble, broken=tuple(report["broken"]), seconds=result.seconds)
 
 
 _START: Final = "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2], run_name='__main__')"

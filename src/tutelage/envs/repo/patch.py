@@ -22,7 +22,8 @@ def make_patch(before: Tree, after: Tree) -> bytes:
     with _objects() as folder:
         _store(folder, {"before": before, "after": after})
         return run_git(
-            ["diff", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-renames", "before", "after"], folder
+            ["diff", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-renames", "before", "after"],
+            folder,
         )
 
 
@@ -38,7 +39,9 @@ def apply_patch(tree: Tree, patch: bytes | str, *, reverse: bool = False) -> Tre
         _store(folder, {"before": tree})
         run_git(["read-tree", "before"], folder)
         try:
-            run_git(["apply", "--cached", "--whitespace=nowarn", *(["--reverse"] if reverse else []), "-"], folder, data)
+            run_git(
+                ["apply", "--cached", "--whitespace=nowarn", *(["--reverse"] if reverse else []), "-"], folder, data
+            )
         except FormatError as error:
             raise FormatError(f"patch does not apply{' in reverse' if reverse else ''}: {error}") from None
         return read_commit(folder, run_git(["write-tree"], folder).decode().strip())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import tutelage
+from tutelage.envs.repo.container import ContainerSandbox
 from tutelage.envs.sandbox.base import Sandbox
 from tutelage.envs.sandbox.system import PYTHON_HOME, SYSTEM_FOLDERS, base_python
 from tutelage.errors import MissingExtra
@@ -35,13 +36,21 @@ class Toolbox:
     """
 
     def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        if isinstance(sandbox, ContainerSandbox):
+            # The image has its own interpreter and its own pytest.
+            self.check_script = f"{TOOLS}/check.py"
+            self.readonly = {CHECK_SCRIPT: self.check_script}
+            self.env = dict(PYTEST_ENV)
+            return
         parts = dict(_parts())
         if sandbox.isolated:
             lib, commands, self.check_script = f"{TOOLS}/lib", f"{TOOLS}/bin", f"{TOOLS}/check.py"
             self.readonly = {path: f"{lib}/{path.name}" for path in parts.values()}
             self.readonly |= {CHECK_SCRIPT: self.check_script, folder / "bin": commands}
-            (folder / "empty").mkdir()
-            self.readonly |= {folder / "empty": place for place in _places_inside(Path(tutelage.__file__).parent)}
+            place = _place_inside(Path(tutelage.__file__).parent)
+            if place is not None:
+                (folder / "empty").mkdir()
+                self.readonly[folder / "empty"] = place
         else:
             # Nothing can be moved or hidden there: the packages are taken where they are.
             lib, commands, self.check_script = str(parts["pytest"].parent), str(folder / "bin"), str(CHECK_SCRIPT)
@@ -68,10 +77,9 @@ def _parts() -> Iterator[tuple[str, Path]]:
             raise MissingExtra("environment 'repo'", "repo")
 
 
-def _places_inside(path: Path) -> Iterator[str]:
-    """Where a folder of the host is seen inside, if it is: below the interpreter's installation or the system's folders."""
+def _place_inside(path: Path) -> str | None:
+    """Where a folder of the host is seen inside: it is, below the interpreter's installation or the system's folders."""
     path = path.resolve()
     if path.is_relative_to(base_python()) and not base_python().is_relative_to("/usr"):
-        yield f"{PYTHON_HOME}/{path.relative_to(base_python())}"
-    elif any(path.is_relative_to(folder) for folder in SYSTEM_FOLDERS):
-        yield str(path)
+        return f"{PYTHON_HOME}/{path.relative_to(base_python())}"
+    return str(path) if any(path.is_relative_to(folder) for folder in SYSTEM_FOLDERS) else None

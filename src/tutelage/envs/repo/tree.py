@@ -110,7 +110,9 @@ def write_entry(path: Path, entry: Entry) -> None:
     if entry.mode == LINK:
         os.symlink(entry.data, os.fsencode(path))
         return
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755 if entry.mode == EXECUTABLE else 0o644)
+    fd = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755 if entry.mode == EXECUTABLE else 0o644
+    )
     with open(fd, "wb") as file:
         file.write(entry.data)
 
@@ -202,9 +204,9 @@ def read_commit(repository: Path, commit: str) -> Tree:
         run_git(["cat-file", "--batch"], repository, stdin=b"".join(blob + b"\n" for _, _, blob in modes))
     )
     entries = {}
-    for name, mode, _ in modes:
+    for path, bits, _ in modes:
         size = int(contents.readline().split(b" ")[2])
-        entries[name] = Entry(contents.read(size), LINK if mode == LINK else EXECUTABLE if mode & 0o100 else FILE)
+        entries[path] = Entry(contents.read(size), LINK if bits == LINK else EXECUTABLE if bits & 0o100 else FILE)
         contents.read(1)
     return Tree(entries)
 
@@ -228,7 +230,11 @@ GIT_ENV: Final = {
 
 
 def run_git(
-    arguments: list[str], folder: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok: tuple[int, ...] = (0,)
+    arguments: list[str],
+    folder: Path,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    ok: tuple[int, ...] = (0,),
 ) -> bytes:
     """What a git command writes. Raises FormatError with git's own words where it fails."""
     try:

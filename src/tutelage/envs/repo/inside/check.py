@@ -24,6 +24,9 @@ from typing import Any
 GUARDED = ("_pytest", "pluggy", "pytest", "json", "builtins", "os", "_frozen_importlib", "_frozen_importlib_external")
 """Modules whose functions and classes must be the same at the end."""
 
+JUDGES = ("_pytest.runner.", "_pytest.reports.", "_pytest.python.", "_pytest.nodes.", "_pytest.skipping.", "pluggy._")
+"""Those that make an outcome out of a test; looked at after every test."""
+
 
 def main() -> None:
     """Report ``outcomes`` (test id -> passed, failed, error, skipped, xfailed or xpassed), ``broken`` (ids of what could
@@ -45,8 +48,8 @@ def main() -> None:
     tampered: set[str] = set()
     planted: dict[str, str] = {}
 
-    def look(config: Any = None) -> None:
-        tampered.update(changed())
+    def look(config: Any = None, all_of_it: bool = True) -> None:
+        tampered.update(changed(all_of_it))
         for finder in sys.meta_path:
             if isinstance(finder, AssertionRewritingHook):
                 break
@@ -80,7 +83,7 @@ def main() -> None:
             if report.when == "call" or not report.passed:
                 into[report.nodeid] = _outcome(report)
             if report.when == "teardown":
-                look()
+                look(all_of_it=False)
 
         @pytest.hookimpl(trylast=True)
         def pytest_sessionfinish(self, session: Any) -> None:
@@ -141,7 +144,9 @@ def _outcome(report: Any) -> str:
 def _is_conftest(plugin: types.ModuleType, root: str) -> bool:
     """A conftest.py of the tree: the caller has put these there."""
     path = getattr(plugin, "__file__", None) or ""
-    return os.path.basename(path) == "conftest.py" and os.path.realpath(path).startswith(os.path.realpath(root) + os.sep)
+    return os.path.basename(path) == "conftest.py" and os.path.realpath(path).startswith(
+        os.path.realpath(root) + os.sep
+    )
 
 
 def _guarded() -> list[types.ModuleType]:
@@ -152,23 +157,27 @@ def _guarded() -> list[types.ModuleType]:
     ]
 
 
-def _guard() -> Callable[[], list[str]]:
-    """Remembers all functions and classes of the guarded modules. Returns what tells which are others now."""
+def _guard() -> Callable[[bool], list[str]]:
+    """Remembers all functions and classes of the guarded modules. Returns what tells which are others now, of all of them
+    or of the `JUDGES` alone."""
     remembered: list[tuple[Any, str, Any, Any]] = []
     for module in _guarded():
         for owner, label in _owners(module):
             for name, value in vars(owner).items():
-                if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type, classmethod, staticmethod, property)):
+                if isinstance(
+                    value, (types.FunctionType, types.BuiltinFunctionType, type, classmethod, staticmethod, property)
+                ):
                     remembered.append((owner, f"{label}.{name}", value, getattr(value, "__code__", None)))
     keep = [(vars(owner), label.rpartition(".")[2], label, value, code) for owner, label, value, code in remembered]
     # The one part of pytest that replaces methods of others does so after this.
     legacy = [value for value in vars(sys.modules["_pytest.legacypath"]).values() if callable(value)]
+    judges = [one for one in keep if one[2].startswith(JUDGES)]
     find = getattr
 
-    def changed() -> list[str]:
+    def changed(all_of_it: bool) -> list[str]:
         return [
             f"{label} is not what it was"
-            for names, name, label, value, code in keep
+            for names, name, label, value, code in (keep if all_of_it else judges)
             if (names.get(name) is not value and not any(names.get(name) is one for one in legacy))
             or (code is not None and find(value, "__code__", None) is not code)
         ]
