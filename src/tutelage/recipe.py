@@ -77,6 +77,8 @@ class NewStudentSection(Section):
     seed: int = 0
     vocabulary_tasks: int = Field(default=300, ge=1)
     """Training tasks, from the first on, whose texts the words come from."""
+    warm_up_tokens: int = Field(default=0, ge=0)
+    """Tokens of random play that it is warmed up on before anything else. 0: it starts untrained."""
 
 
 class StudentSection(Section):

@@ -1,7 +1,8 @@
-"""Stage `train`: training samples -> a model folder. Stage `new`: an untrained student."""
+"""Stage `train`: training samples -> a model folder. Stage `new`: a new student, untrained or warmed up."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -57,23 +58,39 @@ def train_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
 
 
 def new_stage(recipe: Recipe, run: RunDir) -> Stage:
-    """Make the untrained student that everything starts from."""
+    """Make the student that everything starts from."""
     section = recipe.start
     assert not isinstance(section, str)
     env = recipe.env
+    untrained = run.model_dir(START).with_name(f".{START}.untrained")
 
     def act(tell: Tell) -> dict[str, Any]:
         from transformers.utils.logging import disable_progress_bar
 
+        from tutelage.training.pretrain import PretrainConfig, pretrain
         from tutelage.training.student_model import new_student
         from tutelage.training.word_vocab import vocabulary_of
 
         disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own, in the middle of ours
         vocabulary = vocabulary_of(env.name, num_tasks=section.vocabulary_tasks, **env.options)
-        new_student(
-            run.model_dir(START), vocabulary=vocabulary, **section.model_dump(exclude={"name", "vocabulary_tasks"})
+        shape = section.model_dump(exclude={"name", "vocabulary_tasks", "warm_up_tokens"})
+        if not section.warm_up_tokens:
+            new_student(run.model_dir(START), vocabulary=vocabulary, **shape)
+            return {}
+        new_student(untrained, vocabulary=vocabulary, **shape)
+        config = PretrainConfig(
+            num_tokens=section.warm_up_tokens, env=env.name, env_options=env.options, seed=section.seed
         )
-        return {}
+        result = pretrain(
+            untrained,
+            run.model_dir(START),
+            config,
+            on_update=lambda one: tell(
+                int(one["num_tokens"]), max(section.warm_up_tokens, int(one["num_tokens"])), f"loss {one['loss']:.3f}"
+            ),
+        )
+        shutil.rmtree(untrained)
+        return {"warm_up_tokens": result.num_tokens, "warm_up_loss": result.loss, "seconds": round(result.seconds, 3)}
 
     return Stage(
         kind="new",
@@ -81,6 +98,7 @@ def new_stage(recipe: Recipe, run: RunDir) -> Stage:
         needs=(),
         settings={**parts.plain(section), "env": parts.plain(env)},
         outputs=(run.model_dir(START),),
+        scratch=(untrained,),
         resumes=False,
         act=act,
     )

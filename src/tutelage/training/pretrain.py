@@ -1,4 +1,4 @@
-"""Warm-up of a student: language modelling on random play of generated games. No expert, no task panel.
+"""Warm-up of a student: language modelling on random play. No expert; of the household game, no task panel either.
 
 In: a fresh student folder. Out: a student folder that writes well-formed commands about things that are where it says;
 it has not seen one expert step. Imitation from here needs far fewer tokens than from scratch.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Container, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM
 
 from tutelage.envs.household.generator import generate_game
+from tutelage.envs.registry import find_environment
 from tutelage.errors import ConfigError
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.load import load_renderer
-from tutelage.training.augment import Augmentation, ObjectRenaming, read_entities
+from tutelage.tasks.registry import load_tasks
+from tutelage.training.augment import Augmentation, ObjectRenaming, Renaming, read_entities
+from tutelage.training.env_play import env_play
 from tutelage.training.random_play import Habits, Play, hindsight_play, random_play
 from tutelage.types import Action, Observation
 
@@ -68,6 +71,12 @@ class PretrainConfig:
     passes: int = 2
     """How often a play is used, each time under new names."""
     seed: int = 0
+    env: str = "household"
+    """Whose random play. The settings above that speak of games, tours and receptacles are of the household game alone."""
+    env_options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the environment's task set. Other environments than household play their training tasks."""
+    num_tasks: int = 1000
+    """Training tasks that are played, over and over; not of household, which has games of its own for this."""
 
     def __post_init__(self) -> None:
         if self.num_tokens < self.batch_tokens:
@@ -214,7 +223,7 @@ def play_tokens(play: Play, renderer: Renderer, things: Container[int], config: 
 
 
 def draw_play(seed: int, config: PretrainConfig) -> Play:
-    """The random play of a seed: its game, and whether it is told in hindsight, are drawn from it too."""
+    """The random household play of a seed: its game, and whether it is told in hindsight, are drawn from it too."""
     rng = np.random.default_rng([config.seed, seed])
     size = "real" if rng.random() < config.real_share else "small"
     game = generate_game(FIRST_GAME_SEED + seed, size=size, layouts="seen")
@@ -249,24 +258,32 @@ def save_half(model: Any, source: Path, target: Path) -> None:
 
 def _batches(renderer: Renderer, model_dir: Path, config: PretrainConfig) -> Iterator[list[PlayTokens]]:
     """Batches without end: plays of one chunk, renamed, sorted into batches of like length, in random order."""
-    rename = ObjectRenaming(
-        model_dir,
-        receptacles=config.rename_receptacles,
-        object_numbers=config.renumber_objects,
-        receptacle_numbers=config.renumber_receptacles,
-    )
+    play_of, rename = _player(model_dir, config)
     things = {row["id"] for row in read_entities(model_dir)}
     rng = np.random.default_rng(config.seed)
     chunk = 512
     first = 0
     while True:
-        plays = [play_tokens(draw_play(seed, config), renderer, things, config) for seed in range(first, first + chunk)]
+        plays = [play_tokens(play_of(seed), renderer, things, config) for seed in range(first, first + chunk)]
         first += chunk
         for _ in range(config.passes):
             renamed = [_renamed(one, rename, rng) for one in plays]
             batches = batches_of_like_length(renamed, config.batch_tokens)
             for index in rng.permutation(len(batches)):
                 yield batches[index]
+
+
+def _player(model_dir: Path, config: PretrainConfig) -> tuple[Callable[[int], Play], Augmentation]:
+    """From a seed to the play of that seed, and how its things get other names."""
+    if find_environment(config.env).student is not None:
+        return lambda seed: draw_play(seed, config), ObjectRenaming(
+            model_dir,
+            receptacles=config.rename_receptacles,
+            object_numbers=config.renumber_objects,
+            receptacle_numbers=config.renumber_receptacles,
+        )
+    tasks = load_tasks(config.env, "train", count=config.num_tasks, **config.env_options)
+    return lambda seed: env_play(tasks[seed % len(tasks)], seed=config.seed + seed // len(tasks)), Renaming(model_dir)
 
 
 def _renamed(play: PlayTokens, rename: Augmentation, rng: np.random.Generator) -> PlayTokens:

@@ -1,4 +1,4 @@
-"""A word vocabulary for a tiny student of any environment, mined from the texts of its training episodes.
+"""A word vocabulary for a tiny student of any environment, mined from texts of its episodes.
 
 In: the texts of episodes. Out: which words have a token, which of them may stand in for each other, and the tokenizer.
 Words of the environment itself (its pages, its fixed sentences) stand in most episodes; the others name things, and a
@@ -20,7 +20,7 @@ from tutelage.envs.registry import find_environment, load_place
 from tutelage.errors import ConfigError
 from tutelage.rendering.role_tokens import SPECIAL_TOKENS
 from tutelage.tasks.registry import load_tasks
-from tutelage.training.play_texts import episode_texts
+from tutelage.training.env_play import play_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tutelage.training.student_model import StudentVocabulary
 
 WORD: Final = re.compile(r"[A-Za-z]+")
+INSIDE: Final = re.compile(r"(?<=[a-z0-9,] )[A-Za-z]+")
+"""Words inside a sentence. One that has a capital there, and nearly everywhere, is a name."""
+
 FORMS: Final = ("{}", " {}", "{c}", " {c}")
 """How a word may stand in a text: as it is, after a space, and both with a capital. Each form has a token."""
 
@@ -92,15 +95,16 @@ class WordVocabulary:
 
 
 def vocabulary_of(env: str, *, num_tasks: int = 300, **options: Any) -> StudentVocabulary:
-    """The vocabulary of a new student of an environment: its own, or one of the words of its first training tasks.
+    """The vocabulary of a new student of an environment: its own, or one of the words in random play of its first training tasks.
 
     options: of the environment's task set. Raises ConfigError on an unknown environment or option.
     """
-    own = find_environment(env).vocabulary
-    if own is not None:
-        made: StudentVocabulary = load_place(own)()
-        return made
-    return mine_vocabulary(episode_texts(load_tasks(env, "train", count=num_tasks, **options)))
+    spec = find_environment(env)
+    if spec.vocabulary is not None:
+        own: StudentVocabulary = load_place(spec.vocabulary)()
+        return own
+    named: Iterable[str] | None = None if spec.open_words is None else load_place(spec.open_words)()
+    return mine_vocabulary(play_texts(load_tasks(env, "train", count=num_tasks, **options)), open_words=named)
 
 
 def forms_of(word: str) -> list[str]:
@@ -111,30 +115,42 @@ def forms_of(word: str) -> list[str]:
 def mine_vocabulary(
     episodes: Iterable[str],
     *,
+    open_words: Iterable[str] | None = None,
     max_words: int = 3000,
     open_below: float = 0.2,
     max_phrases: int = 64,
 ) -> WordVocabulary:
     """The vocabulary of some episodes' texts.
 
-    max_words: the most frequent words only; others are spelled in bytes.
-    open_below: words that stand in a smaller share of the episodes than this are open.
+    open_words: words in lower case that name things; they have a token even if no text has them. None: see `open_below`.
+    max_words: the most frequent words only, besides those; others are spelled in bytes.
+    open_below: words that stand in a smaller share of the episodes than this are open; names are so however frequent.
     max_phrases: how many stretches of closed words and signs, of those that save most tokens, become one token each.
     Raises ConfigError where there is no text.
     """
     texts = list(episodes)
     counts: Counter[str] = Counter()
     spread: Counter[str] = Counter()
+    inside: set[str] = set()
+    capital: Counter[str] = Counter()
     for text in texts:
-        found = [word.lower() for word in WORD.findall(text)]
-        counts.update(found)
-        spread.update(set(found))
+        found = WORD.findall(text)
+        capital.update(word.lower() for word in found if word[0].isupper())
+        inside.update(word.lower() for word in INSIDE.findall(text) if word[0].isupper())
+        counts.update(word.lower() for word in found)
+        spread.update({word.lower() for word in found})
     if not counts:
         raise ConfigError(f"vocabulary: no word in {len(texts)} episodes; give the texts of some that were played.")
-    words = tuple(sorted(counts, key=lambda word: (-counts[word], word))[:max_words])
-    open_words = frozenset(word for word in words if spread[word] < open_below * len(texts))
-    phrases = _phrases(texts, frozenset(words) - open_words, max_phrases) if max_phrases else ()
-    return WordVocabulary(words=words, open_words=open_words, phrases=phrases)
+    known = frozenset(open_words or ())
+    counts.update(dict.fromkeys(known, 0))
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    kept = {*ranked[:max_words], *known}
+    words = tuple(word for word in ranked if word in kept)
+    if open_words is None:
+        names = {word for word in words if word in inside and capital[word] > 0.9 * counts[word]}
+        known = frozenset(word for word in words if word in names or spread[word] < open_below * len(texts))
+    phrases = _phrases(texts, frozenset(words) - known, max_phrases) if max_phrases else ()
+    return WordVocabulary(words=words, open_words=known, phrases=phrases)
 
 
 def _phrases(texts: Sequence[str], closed: frozenset[str], limit: int) -> tuple[str, ...]:

@@ -101,3 +101,8 @@ def names(entity_type: str, split: Split) -> tuple[str, ...]:
     """All names of a type that belong to a split, in the order of their words."""
     first, second = PARTS[entity_type]
     return tuple(name for name in (f"{one} {two}" for one in first for two in second) if split_of(name) is split)
+
+
+def open_words() -> frozenset[str]:
+    """The words that names are made of, in lower case."""
+    return frozenset(word.lower() for parts in PARTS.values() for part in parts for word in part)
