@@ -110,6 +110,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         summary="a web shop in text, with the pages and the score of WebShop",
         env="tutelage.envs.shop.env:ShopEnv",
         tasks="tutelage.tasks.shop:ShopTasks",
+        sources=("generated", "files"),
         experts={"shop": "tutelage.policies.experts.shop:ShopExpert"},
         footprints={"text": "tutelage.supervision.footprints.shop:shop_footprints"},
         reads="tutelage.selection.reads:reads_shop",
