@@ -189,11 +189,6 @@ def test_quickstart_is_the_main_recipe(tmp_path: Path, capsys: pytest.CaptureFix
     assert "household_oec.yaml: seed: 'x': input should be a valid integer" in error
 
 
-def test_env_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "household" in said(capsys, "env", "list").split()
-    assert "household" in json.loads(said(capsys, "env", "list", "--json"))
-
-
 def test_games_are_generated_played_and_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     games = tmp_path / "games"
     assert said(capsys, "env", "generate", "household", "--out", str(games), "--count", "3") == f"3 games -> {games}\n"

@@ -39,6 +39,7 @@ def test_quickstart_from_the_wheel(tmp_path: Path) -> None:
         cwd=empty, env=environment, check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert Path(where.stdout.strip()) == site / "tutelage" / "__init__.py"
+    assert (site / "tutelage" / "cli" / "templates" / "environment" / "pyproject.toml.txt").is_file()
     overrides = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
     done = subprocess.run(
         [sys.executable, "-m", "tutelage", "quickstart", *overrides],

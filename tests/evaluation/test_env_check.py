@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tutelage.evaluation.env_check import CHECKS, CheckReport, check_env
-from tutelage.evaluation.env_check.report import Outcome
+from tutelage.errors import ConfigError
+from tutelage.evaluation.env_check import CHECKS, CheckReport, CheckResult, Outcome, Problem, check_env
 
 WORLDS = Path(__file__).parents[1] / "fixtures" / "env_check"
 
@@ -69,11 +70,23 @@ def check(folder: Path, fault: str) -> CheckReport:
     return check_env(write(folder, fault), num_tasks=1, num_episodes=30)
 
 
-def test_a_sound_world_passes_every_check(world: Path) -> None:
-    report = check(world, "none")
-    assert report.failed == ()
-    assert report.skipped == ()
-    assert [one.check for one in report.results] == list(CHECKS)
+@pytest.mark.parametrize("kind", ["none", "threaded", "tagged"])
+def test_a_sound_world_passes_every_check(world: Path, kind: str) -> None:
+    told: list[str] = []
+    report = check_env(
+        write(world, kind), num_tasks=2, num_episodes=30, on_result=lambda one: told.append(one.check), max_steps=9
+    )
+    assert (report.failed, report.skipped) == ((), ()), str(report)
+    assert [one.check for one in report.results] == told == list(CHECKS)
+
+
+def test_household_passes_every_check() -> None:
+    report = check_env("household", num_tasks=6, num_episodes=60, size="small")
+    assert (report.failed, report.skipped) == ((), ()), str(report)
+    found = {one.check: one.found for one in report.results}
+    assert found["tasks"].startswith("18 tasks of train, validation, test: plain JSON")
+    assert found["reward"].startswith("no-op 0, expert 1.000 (at least 0.95), random ")
+    assert found["leaks"].startswith("60 episodes (")
 
 
 @pytest.mark.parametrize("fault", CAUGHT)
@@ -87,3 +100,61 @@ def test_a_fault_is_caught_by_its_check(world: Path, fault: str) -> None:
     assert problem.where
     assert problem.expected
     assert problem.remedy
+
+
+def test_what_the_environment_raises_is_told_with_its_place(world: Path) -> None:
+    report = check(world, "explodes")
+    assert report.failed == ("policies", "malformed")
+    problem = next(one.problem for one in report.results if one.check == "policies")
+    assert problem is not None
+    assert problem.where == "task lamps-train-0, nonsense plays, step 0"
+    assert problem.got.startswith("KeyError: 'xyzzy' (lamp_worlds.py, line ")
+
+
+def test_a_process_that_dies_is_told(world: Path) -> None:
+    report = check(world, "dies_elsewhere")
+    assert report.failed == ("replay", "leaks")
+    problem = next(one.problem for one in report.results if one.check == "replay")
+    assert problem is not None
+    assert problem.got == "not reached (it ended with exit code 3)"
+
+
+def test_the_bound_of_the_expert(world: Path) -> None:
+    name = write(world, "weak_expert")
+    assert check_env(name, num_tasks=1, num_episodes=3, expert_at_least=0.0).passed
+
+
+def test_a_name_or_an_option_that_is_none() -> None:
+    with pytest.raises(ConfigError, match=r"env check: unknown 'houshold'. Did you mean 'household'?"):
+        check_env("houshold")
+    with pytest.raises(ConfigError, match=r"household tasks: option: unknown 'sise'. Did you mean 'size'?"):
+        check_env("household", sise="small")
+    with pytest.raises(ConfigError, match="0 tasks and 200 episodes, expected at least 1 of each"):
+        check_env("household", num_tasks=0)
+
+
+def test_a_report_in_words_and_as_json() -> None:
+    problem = Problem(where="task a, step 1", got="1", expected="0", remedy="Mend it.")
+    results = (
+        CheckResult(check="tasks", outcome=Outcome.PASSED, found="2 tasks"),
+        CheckResult(check="reward", outcome=Outcome.FAILED, found="task a, step 1", problem=problem),
+        CheckResult(check="snapshot", outcome=Outcome.SKIPPED, found="not offered"),
+    )
+    report = CheckReport(env="lamps", results=results, seconds=1.25)
+    assert str(report) == (
+        "ok    tasks       2 tasks\n"
+        "FAIL  reward      task a, step 1\n"
+        "      got:      1\n"
+        "      expected: 0\n"
+        "      to do:    Mend it.\n"
+        "skip  snapshot    not offered\n"
+        "lamps is not sound: 1 checks passed, 1 failed (reward), 1 skipped, 1.2 s"
+    )
+    data = json.loads(json.dumps(report.to_json()))
+    assert (data["env"], data["passed"], data["seconds"]) == ("lamps", False, 1.25)
+    assert data["checks"][1] == {
+        "check": "reward",
+        "outcome": "failed",
+        "found": "task a, step 1",
+        "problem": {"where": "task a, step 1", "got": "1", "expected": "0", "remedy": "Mend it."},
+    }

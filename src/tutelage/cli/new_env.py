@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
@@ -47,6 +48,7 @@ def write_environment(name: str, root: Path) -> list[Path]:
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace(NAME, name), encoding="utf-8")
+    invalidate_caches()  # Else this process may go on to hold that there is no such package.
     return sorted(texts)
 
 

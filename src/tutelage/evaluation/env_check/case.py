@@ -10,7 +10,7 @@ from typing import Any, Final
 from tutelage.envs.action_formats import ActionFormat, action_format_of
 from tutelage.envs.base import Env
 from tutelage.envs.registry import EnvSpec, make_env
-from tutelage.errors import ConfigError, FormatError
+from tutelage.errors import ConfigError, FormatError, MissingExtra
 from tutelage.evaluation.env_check.fresh import Answer, Request, ask_fresh_process
 from tutelage.evaluation.env_check.play import (
     Recording,
@@ -31,7 +31,7 @@ NO_OP: Final = "no-op"
 NONSENSE_PLAYER: Final = "nonsense"
 RANDOM: Final = "random"
 EXPERT: Final = "expert"
-TAKE_OVER: Final = "random, then expert"
+TAKE_OVER: Final = "expert after random"
 
 AIMLESS_STEPS: Final = 25
 """Most steps of an episode that is not the expert's."""
@@ -111,6 +111,8 @@ class Case:
         for name in [*names, *([TAKE_OVER] if self.has_expert else [])]:
             try:
                 played[name] = [self._play(name, task, played) for task in self.tasks]
+            except MissingExtra:
+                raise
             except Exception as error:  # The environment is somebody else's code; the check `policies` reports it.
                 played[name] = error
         return played
@@ -120,12 +122,7 @@ class Case:
 
         Raises `Skip` if none is left.
         """
-        found = [
-            recording
-            for name, episodes in self.played.items()
-            if not isinstance(episodes, Exception) and (not players or name in players)
-            for recording in episodes
-        ]
+        found = self._found(*players)
         if not found:
             raise Skip("no episode could be played for it (see the check 'policies')")
         return found
@@ -134,6 +131,14 @@ class Case:
         """For checks that act again: one of the expert's and one random episode of each split."""
         few = {task.task_id for task in self.few_tasks}
         return [one for one in self.recordings(EXPERT, RANDOM) if one.task.task_id in few and one.actions]
+
+    def _found(self, *players: str) -> list[Recording]:
+        return [
+            recording
+            for name, episodes in self.played.items()
+            if not isinstance(episodes, Exception) and (not players or name in players)
+            for recording in episodes
+        ]
 
     def _play(self, name: str, task: Task, played: Mapping[str, list[Recording] | Exception]) -> Recording:
         limit = int(task.settings.get("max_steps", AIMLESS_STEPS)) + SLACK
@@ -152,18 +157,13 @@ class Case:
     @cached_property
     def fresh(self) -> Answer:
         """What a process found that knows nothing of this one."""
-        few = self.recordings(EXPERT, RANDOM)
-        try:
-            expert_episodes = self.recordings(EXPERT)
-        except Skip:
-            expert_episodes = []
         request = Request(
             env=self.spec.name,
             options=dict(self.options),
             num_tasks=self.num_tasks,
             splits=tuple(self.panels),
-            replayed=tuple(few),
-            asked=tuple(expert_episodes),
+            replayed=tuple(self._found(EXPERT, RANDOM)),
+            asked=tuple(self._found(EXPERT)),
             num_episodes=self.num_episodes,
         )
         return ask_fresh_process(request)

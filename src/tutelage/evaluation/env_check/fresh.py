@@ -31,7 +31,7 @@ from tutelage.types import Split
 
 MARK: Final = "TUTELAGE_ENV_CHECK"
 """Environment variable that marks the fresh process and all that come of it."""
-END_SECONDS: Final = 10.0
+END_SECONDS: Final = 20.0
 """How long the fresh process may take to end once it has answered."""
 
 
@@ -95,9 +95,9 @@ def ask_fresh_process(request: Request) -> Answer:
         try:
             ended = _wait(process, root / "answer")
         finally:
-            # Its whole group, also where Ctrl-C ended the waiting.
-            _kill_group(process)
-            process.wait()
+            if process.poll() is None:  # It hangs, or Ctrl-C ended the waiting.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
             orphans = end_processes(processes_with_mark(MARK, mark))
         answer = pickle.loads((root / "answer").read_bytes()) if (root / "answer").exists() else Answer()
         assert isinstance(answer, Answer)
@@ -123,13 +123,6 @@ def _is_whole(answer: Path) -> bool:
     return answer.with_suffix(".done").exists()
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
 def main(folder: str) -> None:
     """The fresh process's side."""
     root = Path(folder)
@@ -150,7 +143,8 @@ def main(folder: str) -> None:
     do("asked", lambda: [_ask_expert(make_expert(USUAL, env=request.env), one) for one in request.asked])
     # In the reverse order: what an episode leaves behind in the process must not matter to the next.
     do("replayed", lambda: [_act_again(one) for one in reversed(request.replayed)][::-1])
-    do("leftovers", lambda: count_leftovers(request.replayed, request.num_episodes))
+    if request.replayed:
+        do("leftovers", lambda: count_leftovers(request.replayed, request.num_episodes))
     (root / "answer.done").touch()
 
 
