@@ -10,10 +10,23 @@ import importlib.util
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+DATA = Path(__file__).parents[1] / "../shared/data"
+"""Real games, passages and problems, beside the repository where they are at all."""
+
+
+@pytest.fixture(scope="session")
+def searchqa() -> Path:
+    """Folder of real passages and questions (2WikiMultihopQA, Bamboogle)."""
+    folder = DATA / "searchqa"
+    if not folder.is_dir():
+        pytest.skip(f"no passages in {folder}")
+    return folder
 
 
 @pytest.fixture(scope="session")

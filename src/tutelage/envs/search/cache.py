@@ -47,9 +47,11 @@ def cached_arrays(path: Path, names: frozenset[str], make: Callable[[], Arrays])
 def _read(path: Path, names: frozenset[str]) -> Arrays | None:
     try:
         # The zip container checks a sum over every array.
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in names} if names == set(file.files) else None
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        if not zipfile.is_zipfile(path):
+            return None
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
+            return {name: found[name] for name in names} if names == set(found.files) else None
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile):
         return None
 
 

@@ -58,8 +58,8 @@ class DenseRetriever:
         if not queries:
             return []
         vectors = self._encoder([f"{self.query_prefix}{query}" for query in queries])
-        scores = vectors @ self._vectors.T
-        # A stable sort of the negated scores: ties go to the earlier passage.
+        # Rounded, since the last digits change with the size of a batch; then ties go to the earlier passage.
+        scores = np.round(vectors @ self._vectors.T, 5)
         return [[self.passages[index] for index in np.argsort(-row, kind="stable")[:k]] for row in scores]
 
     def close(self) -> None:
@@ -78,18 +78,22 @@ class _Encoder:
         self._torch = torch
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(model)
-            self._model = AutoModel.from_pretrained(model, dtype=torch.float32).eval()
+            loaded, report = AutoModel.from_pretrained(model, dtype=torch.float32, output_loading_info=True)
         except (OSError, ValueError) as error:
             raise ConfigError(f"dense retriever: no encoder at {model!r} ({error}).") from error
-        self._max_tokens = max_tokens
+        self._model = loaded.eval()
+        # What the files lack (often a head that is not used here) is drawn anew each time.
+        self._drawn = frozenset(report["missing_keys"])
+        self._max_tokens = min(max_tokens, self._tokenizer.model_max_length)
 
     @property
     def weights_hash(self) -> str:
-        """SHA-256 over all weights: another model under the same name makes other vectors."""
+        """SHA-256 over all weights that were read: another model under the same name makes other vectors."""
         digest = hashlib.sha256()
         for name, tensor in self._model.state_dict().items():
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
+            if name not in self._drawn:
+                digest.update(name.encode())
+                digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
         return digest.hexdigest()
 
     def __call__(self, texts: Sequence[str]) -> NDArray[Any]:
