@@ -96,6 +96,10 @@ class Catalogue:
         """Ids of at most 50 products, best first, equally good ones in the order of their ids."""
         return self._found(query)
 
+    def forget_searches(self) -> None:
+        """Drop the searches that are kept for being asked again; for measuring."""
+        self._found.cache_clear()
+
     def _search(self, query: str) -> tuple[str, ...]:
         return tuple(self.items[index].item_id for index in self._index.top(query, MAX_RESULTS))
 

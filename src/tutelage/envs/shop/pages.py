@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tutelage.envs.shop.catalogue import Catalogue, Item
 
@@ -30,8 +30,7 @@ SEARCH_TEMPLATE: Final = "search[...]"
 _COMMAND = re.compile(r"\s*(search|click)\s*\[(.*)\]\s*", re.IGNORECASE | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where the shopper is. Immutable, so that it is its own snapshot."""
 
     page: str = "search"
@@ -71,20 +70,14 @@ class Site:
     def after(self, place: Place, command: str) -> Place:
         """Where a command leads; the same place if it cannot be done."""
         verb, argument = parse_command(command)
-        if (
-            verb == "search"
-            and argument
-            and place.page != "done"
-            and (place.page == "search" or not self.strict_search)
-        ):
+        if verb == "search" and argument and self._may_search(place):
             return Place("results", argument)
         return self.moves(place).get(argument, place) if verb == "click" else place
 
     def admissible(self, place: Place) -> tuple[str, ...]:
         """The search template if there is a search bar, then a click for all that can be clicked, in page order."""
-        searches = place.page == "search" or (place.page != "done" and not self.strict_search)
         clicks = (f"click[{label}]" for label in self.moves(place))
-        return ((SEARCH_TEMPLATE,) if searches else ()) + tuple(clicks)
+        return ((SEARCH_TEMPLATE,) if self._may_search(place) else ()) + tuple(clicks)
 
     def moves(self, place: Place) -> dict[str, Place]:
         """Label in lower case -> where a click on it leads, in page order. `Search` itself cannot be clicked."""
@@ -94,27 +87,31 @@ class Site:
             return self._moves_from_item(place)
         if place.page in ("search", "done"):
             return {}
-        return {BACK.lower(): Place(), PREV.lower(): replace(place, page="item")}
+        return {BACK.lower(): Place(), PREV.lower(): place._replace(page="item")}
+
+    def _may_search(self, place: Place) -> bool:
+        return place.page == "search" or (place.page != "done" and not self.strict_search)
 
     def _moves_from_results(self, place: Place) -> dict[str, Place]:
         moves = {BACK.lower(): Place()}
         if place.number > 1:
-            moves[PREV.lower()] = replace(place, number=place.number - 1)
-        moves[NEXT.lower()] = replace(place, number=place.number + 1)
+            moves[PREV.lower()] = place._replace(number=place.number - 1)
+        moves[NEXT.lower()] = place._replace(number=place.number + 1)
         for item in self._listed(place):
-            moves[item.item_id.lower()] = replace(place, page="item", item_id=item.item_id)
+            moves[item.item_id.lower()] = place._replace(page="item", item_id=item.item_id)
         return moves
 
     def _moves_from_item(self, place: Place) -> dict[str, Place]:
         results = Place("results", place.query, place.number)
         buttons = {BACK.lower(): Place(), PREV.lower(): results}
         moves = dict(buttons)
+        chosen = dict(place.chosen)
         for name, values in self.catalogue[place.item_id].options:
             for value in values:
-                moves[value] = replace(place, chosen=_with(place.chosen, name, value))
+                moves[value] = place._replace(chosen=tuple((chosen | {name: value}).items()))
         # A value that reads like a button is that button, as in the original.
-        return moves | buttons | {label.lower(): replace(place, page=label.lower()) for label in self._tabs()} | {
-            BUY.lower(): replace(place, page="done")
+        return moves | buttons | {label.lower(): place._replace(page=label.lower()) for label in self._tabs()} | {
+            BUY.lower(): place._replace(page="done")
         }  # fmt: skip
 
     def _tabs(self) -> tuple[str, ...]:
@@ -159,10 +156,6 @@ class Site:
         if self.show_chosen:
             strings += [f"Chosen: {name}={value}" for name, value in place.chosen]
         return strings
-
-
-def _with(chosen: tuple[tuple[str, str], ...], name: str, value: str) -> tuple[tuple[str, str], ...]:
-    return tuple((dict(chosen) | {name: value}).items())
 
 
 def _reviews(item: Item) -> list[str]:
