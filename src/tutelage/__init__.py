@@ -23,6 +23,7 @@ _PLACES = {
     "load_tasks": "tasks.registry",
     "make_env": "envs.registry",
     "make_expert": "policies.registry",
+    "check_env": "evaluation.env_check",
     "make_rule": "rollout.switch",
     "LocalPolicy": "policies.local",
     "run_episode": "rollout.episode",
@@ -64,6 +65,7 @@ __all__ = [
     "Trajectory",
     "TutelageError",
     "build_all_samples",
+    "check_env",
     "compare",
     "evaluate",
     "footprints_of",
@@ -102,6 +104,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from tutelage.envs.registry import make_env
     from tutelage.errors import TutelageError
+    from tutelage.evaluation.env_check import check_env
     from tutelage.evaluation.run import compare, evaluate
     from tutelage.pipeline.run import Run, run
     from tutelage.policies.local import LocalPolicy
