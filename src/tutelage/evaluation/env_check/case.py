@@ -19,6 +19,7 @@ from tutelage.evaluation.env_check.play import (
     of_policy,
     play,
     random_player,
+    step_limit,
     then,
 )
 from tutelage.evaluation.env_check.report import Skip
@@ -36,6 +37,8 @@ TAKE_OVER: Final = "expert after random"
 AIMLESS_STEPS: Final = 25
 """Most steps of an episode that is not the expert's."""
 STEPS_BEFORE_EXPERT: Final = 4
+ENDLESS_STEPS: Final = 200
+"""Most steps of an expert's episode where a task states no limit."""
 SLACK: Final = 5
 """Steps beyond its limit that an environment is given before its episode is called endless."""
 
@@ -141,7 +144,7 @@ class Case:
         ]
 
     def _play(self, name: str, task: Task, played: Mapping[str, list[Recording] | Exception]) -> Recording:
-        limit = int(task.settings.get("max_steps", AIMLESS_STEPS)) + SLACK
+        limit = (step_limit(task) or ENDLESS_STEPS) + SLACK
         random = random_player(_actions(played.get(EXPERT)))
         if name == EXPERT:
             chosen = of_policy(self.make_expert())

@@ -82,7 +82,7 @@ def _play(recordings: Sequence[Recording], numbers: range) -> Counter[str]:
     for third in range(3):
         jobs = []
         for number in numbers[third::3]:
-            task = recordings[number % len(recordings)].task
+            task = recordings[number // 3 % len(recordings)].task
             jobs.append(Job(with_max_steps(task, 2) if third == 1 else task, sample_index=number))
         summary = run_rollouts(
             jobs,

@@ -10,7 +10,16 @@ from tutelage.envs.base import Env
 from tutelage.evaluation.env_check.case import EXPERT, SLACK, Case
 from tutelage.evaluation.env_check.counted import CountedEnvs
 from tutelage.evaluation.env_check.leftovers import ActsAgain
-from tutelage.evaluation.env_check.play import MALFORMED, NONSENSE, Recording, Seen, look, replay, with_max_steps
+from tutelage.evaluation.env_check.play import (
+    MALFORMED,
+    NONSENSE,
+    Recording,
+    Seen,
+    look,
+    replay,
+    step_limit,
+    with_max_steps,
+)
 from tutelage.evaluation.env_check.report import Fault, short
 from tutelage.rollout.episode import Limits
 from tutelage.rollout.runner import make_jobs, run_rollouts
@@ -33,14 +42,16 @@ def check_truncation(case: Case) -> str:
     """The episode is truncated at exactly the step limit, and a win on the last allowed step is terminated."""
     cut = won = 0
     for recording in filter(_is_clean, case.recordings()):
-        limit = int(recording.task.settings["max_steps"])
+        limit = step_limit(recording.task)
         length = len(recording.actions)
+        if limit is None:
+            continue
         if length > limit or (recording.seen and recording.seen[-1].truncated and length != limit):
             raise Fault(
                 recording.where,
                 got=f"an episode of {length} steps",
                 expected=f"its end at the limit of {limit} steps, not before and not after",
-                remedy=_LIMIT_REMEDY,
+                remedy=f"{_LIMIT_REMEDY}\nWhere the world behind it has a limit of its own, let max_steps be None.",
             )
     clean = [one for one in case.some_recordings() if _is_clean(one)]
     for recording in clean or case.some_recordings():
@@ -98,19 +109,19 @@ def check_malformed(case: Case) -> str:
 
 def _changes_nothing(case: Case, recording: Recording, index: int, action: Action) -> None:
     """One bad reply before step `index`; what follows goes on as recorded."""
-    env = case.make_env(with_max_steps(recording.task, int(recording.task.settings["max_steps"]) + SLACK))
+    env = case.make_env(with_max_steps(recording.task, (step_limit(recording.task) or len(recording.actions)) + SLACK))
     what = "a malformed action" if action is MALFORMED else f"the command {action.command!r}"
     where = f"{recording.where}, {what} before step {index}"
     remedy = "Answer it before anything else of step() runs; count the step and change nothing."
     try:
         *_, before = replay(env, recording, index)
-        worth = env.reward()
+        worth = env.reward() or 0.0
         after = look(env, env.step(action))
         for name, got, expected in (
             ("state_hash", after.state_hash, before.state_hash),
             ("admissible", after.admissible, before.admissible),
             ("progress", after.progress, before.progress),
-            ("reward of the episode", env.reward(), worth),
+            ("reward of the episode", env.reward() or 0.0, worth),
             ("reward of the step", after.reward or 0.0, 0.0),
             ("end", _flags(after.terminated, after.truncated), _flags(False, False)),
         ):
@@ -126,6 +137,8 @@ def _changes_nothing(case: Case, recording: Recording, index: int, action: Actio
                     expected=f"reward {recorded.reward}, {_flags(recorded.terminated, False)}",
                     remedy=remedy,
                 )
+            if moment.ended:
+                break
     finally:
         env.close()
 

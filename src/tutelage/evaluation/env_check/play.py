@@ -236,6 +236,12 @@ def then(first: Player, num_steps: int, second: Player) -> Player:
     return lambda so_far, now: (first if len(so_far.steps) < num_steps else second)(so_far, now)
 
 
+def step_limit(task: Task) -> int | None:
+    """Steps before an episode of the task is truncated. None: the world behind the environment decides."""
+    limit = task.settings.get("max_steps")
+    return None if limit is None else int(limit)
+
+
 def with_max_steps(task: Task, max_steps: int) -> Task:
     """The same task with another step limit."""
     return replace(task, settings={**task.settings, "max_steps": max_steps})

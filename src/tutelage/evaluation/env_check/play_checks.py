@@ -147,7 +147,8 @@ def _texts(case: Case) -> Iterator[tuple[str, str]]:
     if case.action_format is not None:
         yield "help of the action format", case.action_format.help
     for task in case.tasks:
-        yield f"task {task.task_id}, goal", task.goal
+        if task.goal:
+            yield f"task {task.task_id}, goal", task.goal
     for recording in case.recordings():
         for where, seen in recording.moments():
             yield where, seen.observation.text

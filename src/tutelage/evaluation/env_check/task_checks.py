@@ -60,10 +60,6 @@ def _check_task(case: Case, task: Task) -> None:
             expected=f"'{case.spec.name}', by which its environment is found",
             remedy="Set env in the task set to the name of the EnvSpec.",
         )
-    if not task.goal.strip():
-        raise Fault(
-            where, got="an empty goal", expected="what is asked, in words", remedy="Fill Task.goal; tables show it."
-        )
     wrong = _not_plain(task.settings, "settings")
     if wrong:
         raise Fault(
@@ -72,12 +68,12 @@ def _check_task(case: Case, task: Task) -> None:
             expected="plain JSON values: text, numbers, true, false, null, lists, and mappings with text keys",
             remedy="Keep in the settings what rebuilds the world (a seed, sizes, a path), not the world itself.",
         )
-    limit = task.settings.get("max_steps")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+    limit = task.settings.get("max_steps", "absent")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise Fault(
             where,
             got=f"settings['max_steps'] is {limit!r}",
-            expected="the step limit, 1 or more",
+            expected="the step limit, 1 or more, or None where the world behind it has its own",
             remedy="Write the limit into the settings of every task, and let the environment read it there.",
         )
     if not isinstance(task.settings.get("content_hash"), str):
