@@ -26,7 +26,7 @@ from tutelage.envs.sandbox.base import Sandbox
 from tutelage.errors import FormatError
 from tutelage.types import stable_hash
 
-MUTANT_LIMITS: Final = replace(CHECK_LIMITS, seconds=60, cpu_seconds=10)
+MUTANT_LIMITS: Final = replace(CHECK_LIMITS, seconds=60, cpu_seconds=4)
 """A mutant that runs on is no task: nobody learns from waiting."""
 
 NAMED_TESTS: Final = 5

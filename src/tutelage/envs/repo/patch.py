@@ -57,7 +57,7 @@ def paths_of_patch(patch: bytes | str) -> tuple[str, ...]:
         # A rename lists only its new name one way, and only its old name the other way.
         for direction in ([], ["--reverse"]):
             listed = run_git(["apply", "--numstat", "-z", *direction, "-"], folder, data)
-            paths |= {os.fsdecode(line.split(b"\t", 2)[2]) for line in listed.split(b"\0") if line.count(b"\t") == 2}
+            paths |= {os.fsdecode(line.split(b"\t", 2)[2]) for line in listed.split(b"\0")[:-1]}
     return tuple(sorted(paths))
 
 

@@ -42,11 +42,11 @@ _DURATION: Final = re.compile(
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]{6,16}>")
 
 _FOOTER: Final = re.compile(
-    r"(?:^|\n)\[(?:exit status (?P<status>\d+)|(?P<stopped>stopped): [^\]\n]*)"
+    r"(?:^|\n)\[(?:exit status (?P<status>\d+)|stopped: [^;\]\n]*)"
     r"(?:; working directory (?P<directory>\"(?:[^\"\\]|\\.)*\"|[^;\]\n]+))?"
     r"(?:; changed (?P<changed>[^\n]*))?\]\s*$"
 )
-_NAME: Final = re.compile(r"[+-]?(?:\"(?:[^\"\\]|\\.)*\"|[^\s,\"]+)")
+_NAME: Final = re.compile(r"([+-]?)(\"(?:[^\"\\]|\\.)*\"|[^\s,\"]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +117,18 @@ def read_ending(reply: str) -> Ending | None:
     match = _FOOTER.search(reply)
     if match is None:
         return None
-    names = [_unquoted(name) for name in _NAME.findall(re.sub(r" and \d+ more$", "", match["changed"] or ""))]
+    named = _NAME.findall(re.sub(r" and \d+ more$", "", match["changed"] or ""))
     return Ending(
         status=None if match["status"] is None else int(match["status"]),
         directory=_unquoted(match["directory"] or ""),
-        changed=tuple(name.removeprefix("+") for name in names if not name.startswith("-")),
-        gone=tuple(name[1:] for name in names if name.startswith("-")),
+        changed=tuple(_unquoted(name) for sign, name in named if sign != "-"),
+        gone=tuple(_unquoted(name) for sign, name in named if sign == "-"),
     )
 
 
 def _unquoted(name: str) -> str:
-    sign = name[:1] if name[:1] in ("+", "-") else ""
-    rest = name[len(sign) :]
     try:
-        return sign + (json.loads(rest) if rest.startswith('"') else rest)
+        return str(json.loads(name)) if name.startswith('"') else name
     except ValueError:
         return name
 

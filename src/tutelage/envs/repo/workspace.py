@@ -149,9 +149,9 @@ class Workspace:
         while stack:
             parent = stack.pop()
             folder = self.folder / parent
-            with contextlib.suppress(PermissionError):
-                if not parent or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                    os.chmod(folder, 0o755)
+            mode = stat.S_IMODE(os.lstat(folder).st_mode)
+            if mode & 0o700 != 0o700:
+                os.chmod(folder, mode | 0o700)
             with os.scandir(folder) as items:
                 for item in items:
                     path = f"{parent}/{item.name}" if parent else item.name

@@ -29,7 +29,7 @@ from tutelage.envs.repo.shell import path_below, read_ending
 from tutelage.envs.repo.tree import LINK, Entry
 from tutelage.errors import PolicyError
 from tutelage.policies.base import PartialTrajectory, SingleActPolicy
-from tutelage.types import Action, ParsedCall, Step
+from tutelage.types import Action, ParsedCall
 
 _TEST_RUN: Final = re.compile(r"\bpytest\b")
 _NUMBERED: Final = re.compile(r" *(\d+)\t(.*)")
