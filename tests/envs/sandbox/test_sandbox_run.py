@@ -5,14 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
-from tutelage.envs.sandbox import SandboxLimits, make_sandbox
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    return make_sandbox()
+from tutelage.envs.sandbox import SandboxLimits
 
 
 def test_output_and_exit_code(sandbox):

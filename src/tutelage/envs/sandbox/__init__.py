@@ -11,11 +11,12 @@ Python source runs faster, a fresh process for each call, through `shared_runner
 
 from tutelage.envs.sandbox.base import Sandbox
 from tutelage.envs.sandbox.choose import KINDS, make_sandbox
-from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult, SandboxUnsafe, Stop
+from tutelage.envs.sandbox.limits import CUT_MARK, SandboxLimits, SandboxResult, SandboxUnsafe, Stop
 from tutelage.envs.sandbox.python_runner import PYTHON_LIMITS, PythonRunner, shared_runner
 from tutelage.envs.sandbox.system import WORKSPACE
 
 __all__ = [
+    "CUT_MARK",
     "KINDS",
     "PYTHON_LIMITS",
     "WORKSPACE",

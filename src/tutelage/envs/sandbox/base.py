@@ -46,9 +46,6 @@ class Prepared:
     status: Status
     extra_processes: int
     """Processes of the sandbox itself below it."""
-    env: Mapping[str, str] | None = None
-    """None: the host's, which the command does not pass on."""
-    cwd: str | None = None
 
 
 class Sandbox(ABC):
@@ -106,8 +103,6 @@ class Sandbox(ABC):
                 kill=prepared.status.kill,
                 first_process=lambda: prepared.status.first_process,
                 stdin=stdin,
-                env=prepared.env,
-                cwd=prepared.cwd,
                 pass_fds=prepared.fds,
                 extra_processes=prepared.extra_processes,
                 workspace=workspace,
@@ -133,8 +128,6 @@ class Sandbox(ABC):
                 prepared.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env=prepared.env,
-                cwd=prepared.cwd,
                 pass_fds=(*prepared.fds, *fds),
                 start_new_session=True,
             )
@@ -170,13 +163,14 @@ def out_of_cpu(code: int, cpu_seconds: float, limits: SandboxLimits) -> Stop | N
     return "cpu" if code in CPU_SIGNALS and cpu_seconds >= 0.9 * limits.cpu_seconds else None
 
 
-def pipe_with(data: bytes, files: contextlib.ExitStack) -> int:
-    """A descriptor that gives a few bytes (less than a pipe holds, 64 KiB)."""
-    read_end, write_end = os.pipe()
-    files.callback(os.close, read_end)
-    with os.fdopen(write_end, "wb") as stream:
+def file_with(data: bytes, files: contextlib.ExitStack) -> int:
+    """A descriptor of a file in memory, at its beginning."""
+    fd = os.memfd_create("sandbox")
+    files.callback(os.close, fd)
+    with os.fdopen(os.dup(fd), "wb") as stream:
         stream.write(data)
-    return read_end
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _check(request: Request) -> None:

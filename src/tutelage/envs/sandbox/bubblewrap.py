@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
-from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, limit_arguments, pipe_with
+from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, file_with, limit_arguments
 from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.status import Status
 from tutelage.envs.sandbox.system import (
@@ -40,33 +40,35 @@ class BubblewrapSandbox(Sandbox):
 
     def _prepare(self, request: Request, status: Status, status_fd: int, files: contextlib.ExitStack) -> Prepared:
         fds = [status_fd]
-        command = [self._program, *_spaces(self._program, request.builds_sandboxes), "--json-status-fd", str(status_fd)]
+        options = [*_spaces(self._program, request.builds_sandboxes), "--json-status-fd", str(status_fd)]
         for target, source in system_links().items():
-            command += ["--symlink", source, target]
+            options += ["--symlink", source, target]
         for source, target in system_folders().items():
-            command += ["--ro-bind", source, target]
-        command += _own_file_systems(request.limits.memory_mb << 20)
+            options += ["--ro-bind", source, target]
+        options += _own_file_systems(request.limits.memory_mb << 20)
         for name, text in user_files().items():
-            fds.append(pipe_with(text.encode(), files))
-            command += ["--file", str(fds[-1]), name]
+            fds.append(file_with(text.encode(), files))
+            options += ["--file", str(fds[-1]), name]
         for path, inside in request.readonly.items():
-            command += ["--ro-bind", str(path.absolute()), inside]
+            options += ["--ro-bind", str(path.absolute()), inside]
         if request.workspace is not None:
-            command += ["--bind", str(request.workspace.absolute()), WORKSPACE]
+            options += ["--bind", str(request.workspace.absolute()), WORKSPACE]
         home = "/tmp" if request.workspace is None else WORKSPACE
-        command += ["--remount-ro", "/", "--chdir", str(PurePosixPath(home, request.cwd))]
+        options += ["--remount-ro", "/", "--chdir", str(PurePosixPath(home, request.cwd))]
         for name, value in request.env.items():
-            command += ["--setenv", name, value]
-        if request.builds_sandboxes:
-            command += ["--", *request.argv]
-        else:
+            options += ["--setenv", name, value]
+        command = list(request.argv)
+        if not request.builds_sandboxes:
             if call_filter():
-                fds.append(pipe_with(call_filter(), files))
-                command += ["--seccomp", str(fds[-1])]
-            # The first process inside is bubblewrap's own.
+                fds.append(file_with(call_filter(), files))
+                options += ["--seccomp", str(fds[-1])]
+            # The first process inside is the shell.
             limits = map(str, limit_arguments(request.limits, extra_processes=1))
-            command += ["--", "/bin/sh", "-c", LIMITED, "sh", *limits, *request.argv]
-        return Prepared(argv=tuple(command), fds=tuple(fds), status=status, extra_processes=1)
+            command = ["/bin/sh", "-c", LIMITED, "sh", *limits, *command]
+        # Options tell paths of the host, and a command line can be read by everybody inside.
+        fds.append(file_with("\0".join(options).encode(), files))
+        argv = (self._program, "--args", str(fds[-1]), "--", *command)
+        return Prepared(argv=argv, fds=tuple(fds), status=status, extra_processes=1)
 
 
 @lru_cache(maxsize=2)
@@ -81,9 +83,16 @@ def _spaces(program: str, builds_sandboxes: bool) -> tuple[str, ...]:
     if builds_sandboxes:
         # With another number, bubblewrap would put a second user namespace between the command and its process space.
         return (*common, "--uid", "0", "--gid", "0", "--cap-add", "CAP_SYS_ADMIN")
-    # The parent is the thread that starts it, which waits for its end.
+    # Its own first process would let bubblewrap end before the processes that a command leaves behind. And the parent
+    # with which it dies is the thread that starts it, which waits for its end.
     user = ("--uid", str(AGENT_ID), "--gid", str(AGENT_ID))
-    return (*common, *user, "--die-with-parent", *(("--disable-userns",) if "--disable-userns" in known else ()))
+    return (
+        *common,
+        *user,
+        "--as-pid-1",
+        "--die-with-parent",
+        *(("--disable-userns",) if "--disable-userns" in known else ()),
+    )
 
 
 def _own_file_systems(temporary_bytes: int) -> list[str]:

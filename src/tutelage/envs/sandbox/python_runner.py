@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import contextlib
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from tutelage.envs.sandbox.base import Sandbox, limit_arguments, out_of_cpu
+from tutelage.envs.sandbox.base import Sandbox, file_with, limit_arguments, out_of_cpu
 from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.choose import Kind, make_sandbox
 from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult
@@ -121,15 +122,16 @@ class _Zygote:
         with channel:
             with theirs:
                 child_ends, ours = open_pipes()
-                source = _file_with(json.dumps(list(cells)).encode())
                 try:
-                    self._send(limits, [source, *child_ends, theirs.fileno()])
+                    with contextlib.ExitStack() as files:
+                        source = file_with(json.dumps(list(cells)).encode(), files)
+                        self._send(limits, [source, *child_ends, theirs.fileno()])
                 except OSError:
                     for fd in ours:
                         os.close(fd)
                     raise _Gone from None
                 finally:
-                    for fd in (source, *child_ends):
+                    for fd in child_ends:
                         os.close(fd)
             with Pump(*ours, end_fd=channel.fileno(), stdin=stdin, limits=limits) as pump:
                 cancelled = False
@@ -179,11 +181,3 @@ def _result(outcome: dict[str, Any], pump: Pump, limits: SandboxLimits, seconds:
         seconds=seconds,
         killed_by=stopped,
     )
-
-
-def _file_with(data: bytes) -> int:
-    """A descriptor of a file in memory, at its beginning."""
-    fd = os.memfd_create("cells")
-    os.write(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd

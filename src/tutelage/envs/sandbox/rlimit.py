@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, limit_arguments, pipe_with
+from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, file_with, limit_arguments
 from tutelage.envs.sandbox.inside.watch import descendants
 from tutelage.envs.sandbox.status import Status
 from tutelage.envs.sandbox.supervise import kill_process
@@ -56,7 +56,7 @@ class RlimitSandbox(Sandbox):
             "status_fd": status_fd,
             "parent": os.getpid(),
         }
-        fd = pipe_with(json.dumps(spec).encode(), files)
+        fd = file_with(json.dumps(spec).encode(), files)
         argv = (sys.executable, *script("reap", INSIDE.parent), str(fd))
         return Prepared(argv=argv, fds=(fd, status_fd), status=_KillsAll(status.fd), extra_processes=0)
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from tutelage.envs.sandbox.inside.watch import excess
 from tutelage.envs.sandbox.limits import BoundedOutput, SandboxLimits, Stop
 from tutelage.envs.sandbox.pump import Pump, open_pipes
+from tutelage.envs.sandbox.system import WRAPPER_ENV
 
 TICK: Final = 0.02
 """Seconds between two looks at processes and memory. A process can touch some 40 MiB in that time."""
@@ -51,8 +52,6 @@ def supervise(
     kill: Callable[[subprocess.Popen[bytes]], None],
     first_process: Callable[[], int | None] = lambda: None,
     stdin: bytes = b"",
-    env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
     pass_fds: Sequence[int] = (),
     extra_processes: int = 0,
     workspace: Path | None = None,
@@ -72,8 +71,7 @@ def supervise(
             stdin=theirs[0],
             stdout=theirs[1],
             stderr=theirs[2],
-            env=None if env is None else dict(env),
-            cwd=cwd,
+            env=WRAPPER_ENV,
             pass_fds=pass_fds,
             start_new_session=True,
         )
@@ -182,8 +180,11 @@ class _Watch:
         pid = self._first_process()
         if pid is None:
             return False
+        root = f"/proc/{pid}/root"
         try:
-            found = os.statvfs(f"/proc/{pid}/root/tmp")
+            if os.stat(f"{root}/").st_dev == os.stat("/").st_dev:
+                return False  # not inside yet
+            found = os.statvfs(f"{root}/tmp")
         except OSError:
             return False
         return found.f_files - found.f_ffree > MOST_FILES

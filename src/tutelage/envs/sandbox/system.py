@@ -25,6 +25,9 @@ HOST_NAME: Final = "sandbox"
 AGENT_ID: Final = 1000
 """User and group number inside, whoever runs tutelage, so that commands print the same everywhere."""
 
+WRAPPER_ENV: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
+"""Environment of the program that makes a sandbox. What is inside can read it: nothing of the host's is in it."""
+
 SYSTEM_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 ETC_FILES: Final = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/mime.types")
@@ -33,9 +36,10 @@ ETC_FILES: Final = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", 
 # bash says -u for the number of processes, dash -p; sizes are KiB (-v) and blocks of 512 bytes (-f) in both.
 LIMITED: Final = (
     'ulimit -c 0; ulimit -n 256; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; '
-    'if [ "$4" -gt 0 ]; then ulimit -u "$4" 2>/dev/null || ulimit -p "$4"; fi; shift 4; exec "$@"'
+    'if [ "$4" -gt 0 ]; then ulimit -u "$4" 2>/dev/null || ulimit -p "$4"; fi; shift 4; "$@"; exit $?'
 )
-"""Shell text that sets the limits it is given and becomes the command."""
+"""Shell text that sets the limits it is given and runs the command. The shell stays, as the first process inside: a
+command could not be that, since the kernel keeps most signals from it."""
 
 
 def base_python() -> Path:

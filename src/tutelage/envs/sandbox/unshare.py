@@ -10,7 +10,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, limit_arguments, pipe_with
+from tutelage.envs.sandbox.base import Prepared, Request, Sandbox, file_with, limit_arguments
 from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.status import Status
 from tutelage.envs.sandbox.system import AGENT_ID, HOST_NAME, WORKSPACE, system_folders, system_links, user_files
@@ -55,6 +55,6 @@ class UnshareSandbox(Sandbox):
             "status_fd": status_fd,
             "parent": os.getpid(),
         }
-        fd = pipe_with(json.dumps(spec).encode(), files)
+        fd = file_with(json.dumps(spec).encode(), files)
         argv = (sys.executable, *script("launch", INSIDE.parent), str(fd))
         return Prepared(argv=argv, fds=(fd, status_fd), status=status, extra_processes=1)

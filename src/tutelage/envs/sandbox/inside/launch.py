@@ -71,6 +71,8 @@ def _first_process(spec: dict[str, Any]) -> None:
     _build_root(spec)
     socket.sethostname(spec["host_name"])
     _loopback_up()
+    if not spec["keep"]:
+        isolate.drop_capabilities()
     status_fd = spec["status_fd"]
     command = os.fork()
     if command == 0:
@@ -89,8 +91,6 @@ def _first_process(spec: dict[str, Any]) -> None:
 def _become(spec: dict[str, Any]) -> None:
     try:
         os.chdir(spec["cwd"])
-        if not spec["keep"]:
-            isolate.drop_capabilities()
         if spec["limits"] is not None:
             isolate.limit(*spec["limits"])
         isolate.filter_calls(base64.b64decode(spec["filter"]))
