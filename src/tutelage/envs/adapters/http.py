@@ -55,7 +55,7 @@ class HttpEnv(AdapterEnv):
         )
         self._episode_id: object = None
         self._is_ours = False
-        self._lost = False
+        self._failed = False
 
     def _reset(self, seed: int) -> Answer:
         # Safe to repeat: an episode whose first answer was lost is one that nobody plays.
@@ -88,16 +88,18 @@ class HttpEnv(AdapterEnv):
         )
 
     def _close(self) -> None:
-        """Tell the server, and drop the connection. A server that was lost before is not waited for again."""
+        """Tell the server, and drop the connection. After a failure, one that cannot be told is no news."""
+        failed = self._failed
         self._server.close()
-        if self._episode_id is None or self._lost:
+        if self._episode_id is None:
             return
         # A connection of its own: the first one may be waiting in another thread for a step that hangs.
         farewell = JsonConnection(self._server.url, timeout=min(self._server.timeout, CLOSE_SECONDS), retries=0)
         try:
             farewell.post("/close", {"episode_id": self._episode_id})
         except ServerFault as fault:
-            raise self.error(str(fault)) from None
+            if not failed:
+                raise self.error(str(fault)) from None
         finally:
             farewell.close()
 
@@ -127,7 +129,7 @@ class HttpEnv(AdapterEnv):
         try:
             found = self._server.post(path, body, repeatable=repeatable)
         except ServerFault as fault:
-            self._lost = True
+            self._failed = True
             raise self.error(str(fault)) from None
         if not isinstance(found, dict):
             raise self.error(f"{self._server.url}{path}: the answer is a {type(found).__name__}, expected an object")

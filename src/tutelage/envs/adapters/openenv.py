@@ -20,6 +20,7 @@ they cannot play an episode and are not used. By default a server has room for o
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -53,11 +54,13 @@ class OpenEnvEnv(AdapterEnv):
             if (settings.get(function) is None) == (settings.get(other) is None):
                 raise ConfigError(f"task {task.task_id}: give either '{function}' (place of a function) or '{other}'.")
         self._connection: Any = None
+        self._failed = False
+        self._hang_up = contextlib.ExitStack()
 
     def _reset(self, seed: int) -> Answer:
         self._connection = self._connected()
         if self._closed:  # While it was being made.
-            self._connection.close()
+            self._hang_up.close()
             raise self.error("closed during reset")
         data = {
             "seed": seed,
@@ -82,17 +85,15 @@ class OpenEnvEnv(AdapterEnv):
 
     def _close(self) -> None:
         """Say goodbye and hang up. A thread that waits for an answer wakes up with an error."""
-        connection = self._connection
-        if connection is None:
+        if self._connection is None:
             return
-        from websockets.exceptions import ConnectionClosed
+        from websockets.exceptions import ConcurrencyError, ConnectionClosed
 
-        try:
-            connection.send(json.dumps({"type": "close"}))
-        except ConnectionClosed:
-            return  # Lost before, and said so then.
-        finally:
-            connection.close()
+        with self._hang_up, contextlib.suppress(ConnectionClosed, ConcurrencyError, TimeoutError):
+            self._connection.send(json.dumps({"type": "close"}))
+            if not self._failed:
+                # The server hangs up when it has freed the session's place, which the next episode may need.
+                self._connection.recv(timeout=CLOSE_SECONDS)
 
     def _answer(self, data: Mapping[str, Any]) -> Answer:
         observation = self._part(data, "observation")
@@ -130,7 +131,7 @@ class OpenEnvEnv(AdapterEnv):
         options: dict[str, Any] = {"proxy": None} if urlsplit(self.url).hostname in _LOOPBACK else {}
         try:
             # No pings: a server that computes a step may be silent for longer than they allow; `timeout` bounds that.
-            return connect(
+            connecting = connect(
                 self.url,
                 open_timeout=self.timeout,
                 close_timeout=CLOSE_SECONDS,
@@ -138,6 +139,7 @@ class OpenEnvEnv(AdapterEnv):
                 max_size=MAX_BYTES,
                 **options,
             )
+            return self._hang_up.enter_context(connecting)
         except (OSError, InvalidHandshake) as error:
             raise self.error(f"{self.url}: no connection ({type(error).__name__}: {error})") from None
 
@@ -146,9 +148,12 @@ class OpenEnvEnv(AdapterEnv):
         from websockets.exceptions import ConnectionClosed
 
         try:
-            self._connection.send(json.dumps({"type": kind, "data": data}))
+            # A server without room says so and hangs up, maybe before this is sent; what it said can still be read.
+            with contextlib.suppress(ConnectionClosed):
+                self._connection.send(json.dumps({"type": kind, "data": data}))
             received = self._connection.recv(timeout=self.timeout)
         except TimeoutError:
+            self._failed = True
             raise self.error(f"{self.url}: no answer to '{kind}' within {self.timeout:g} s") from None
         except ConnectionClosed as error:
             raise self.error(f"{self.url}: the connection was lost ({error})") from None
