@@ -19,7 +19,7 @@ def played(commands, replies, *, kind="pick", stop=StopReason.COMPLETED, reward=
     return Trajectory(
         trajectory_id=f"{kind}-{len(commands)}-{reward}",
         task_id=f"{kind}-{len(commands)}-{reward}",
-        env="household",
+        env="counting",
         task_kind=kind,
         steps=steps,
         final_observation=Observation.of(observations[len(commands)]),

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tutelage.envs.base import is_no_effect
+from tutelage.supervision.effects import ineffective_steps
 from tutelage.types import Actor, StopReason, Trajectory
 
 Z_95 = 1.959963984540054
@@ -50,13 +50,10 @@ def wilson(successes: int, total: int, z: float = Z_95) -> Interval:
 
 
 def count_no_effect_commands(trajectory: Trajectory, actor: Actor | None = None) -> int:
-    """Steps (of one actor, or of both) whose command did nothing, read from the observation that follows."""
-    replies = [step.observation.text for step in trajectory.steps[1:]]
-    replies.append(trajectory.final_observation.text if trajectory.final_observation is not None else "")
+    """Steps (of one actor, or of both) whose command did nothing."""
     return sum(
-        is_no_effect(reply)
-        for step, reply in zip(trajectory.steps, replies, strict=True)
-        if actor is None or step.actor is actor
+        ineffective and (actor is None or step.actor is actor)
+        for step, ineffective in zip(trajectory.steps, ineffective_steps(trajectory), strict=True)
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import jinja2
 
-from tutelage.envs.base import is_no_effect
 from tutelage.evaluation.compare import Comparison
 from tutelage.evaluation.metrics import Interval, SuccessRow, is_solved
 from tutelage.evaluation.run import EvaluationResult, compare
@@ -22,6 +21,7 @@ from tutelage.reports.figures import IntervalPoint, bar_chart, interval_chart, l
 from tutelage.reports.reinforcement import own_budgets, reinforcement
 from tutelage.reports.words import markup, number, p_value, percent, signed_points, thousands
 from tutelage.store import write_atomic
+from tutelage.supervision.effects import ineffective_steps
 from tutelage.types import Actor, Trajectory
 
 SWITCH_BUCKETS: tuple[tuple[int, int], ...] = ((0, 0), (1, 5), (6, 10), (11, 15), (16, 20), (21, 25), (26, 30))
@@ -255,7 +255,7 @@ def _has_error_before_switch(trajectory: Trajectory) -> bool:
     switch = trajectory.switch_index
     if switch is None:
         return False
-    return any(is_no_effect(step.observation.text) for step in trajectory.steps[1 : switch + 1])
+    return any(ineffective_steps(trajectory)[:switch])
 
 
 def _curves(run: RunFiles) -> dict[str, Any] | None:
@@ -326,9 +326,9 @@ def _example(trajectory: Trajectory, source: str, trained: Actor | None) -> dict
                 "command": step.action.command if step.action.command is not None else step.action.text or "(empty)",
                 "trained": step.actor is trained,
                 "reply": reply,
-                "no_effect": is_no_effect(reply),
+                "no_effect": ineffective,
             }
-            for step, reply in zip(trajectory.steps, replies, strict=True)
+            for step, reply, ineffective in zip(trajectory.steps, replies, ineffective_steps(trajectory), strict=True)
         ],
     }
 

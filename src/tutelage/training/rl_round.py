@@ -24,14 +24,12 @@ from tutelage.rollout.switch import Never
 from tutelage.store import RecordStore
 from tutelage.supervision.advantages import GroupAdvantages, group_advantages, step_scores
 from tutelage.supervision.distill import TrajectoryScores, attach_teacher
-from tutelage.supervision.footprints import footprints_of, has_footprints
+from tutelage.supervision.effects import ineffective_steps
 from tutelage.supervision.samples import Layout, SampleLedger, build_samples
 from tutelage.training.rl_config import RLConfig
 from tutelage.types import (
     Actor,
-    Effect,
     LossComponent,
-    ParseOutcome,
     StepSupervision,
     Task,
     TrainingSample,
@@ -172,13 +170,6 @@ def build_round(
         env_steps=sum(len(trajectory.steps) for trajectory in scored),
         metrics=metrics,
     )
-
-
-def ineffective_steps(trajectory: Trajectory) -> list[bool]:
-    """[N] whether a step's action was malformed, or the environment answered that nothing happened."""
-    if has_footprints(trajectory.env):
-        return [one.effect in (Effect.NO_EFFECT, Effect.MALFORMED) for one in footprints_of(trajectory)]
-    return [step.action.parse is ParseOutcome.MALFORMED for step in trajectory.steps]
 
 
 def _credit(group: TrajectoryGroup, config: RLConfig) -> GroupAdvantages:
