@@ -92,6 +92,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
     "alfworld": EnvSpec(
         name="alfworld",
         summary="the original ALFWorld text game, played by textworld",
+        sources=("generated", "folder"),
         env="tutelage.envs.alfworld.env:AlfworldEnv",
         tasks="tutelage.tasks.alfworld:AlfworldTasks",
         experts={"alfworld": "tutelage.policies.experts.household:HouseholdExpert"},
