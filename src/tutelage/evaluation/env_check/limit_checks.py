@@ -37,6 +37,8 @@ _LIMIT_REMEDY: Final = (
     "settings['max_steps'] says."
 )
 
+_NOTHING_REMEDY: Final = "Answer it before anything else of step() runs; count the step and change nothing."
+
 
 def check_truncation(case: Case) -> str:
     """The episode is truncated at exactly the step limit, and a win on the last allowed step is terminated."""
@@ -109,38 +111,46 @@ def check_malformed(case: Case) -> str:
 
 def _changes_nothing(case: Case, recording: Recording, index: int, action: Action) -> None:
     """One bad reply before step `index`; what follows goes on as recorded."""
-    env = case.make_env(with_max_steps(recording.task, (step_limit(recording.task) or len(recording.actions)) + SLACK))
+    limit = step_limit(recording.task)
+    env = case.make_env(recording.task if limit is None else with_max_steps(recording.task, limit + SLACK))
     what = "a malformed action" if action is MALFORMED else f"the command {action.command!r}"
     where = f"{recording.where}, {what} before step {index}"
-    remedy = "Answer it before anything else of step() runs; count the step and change nothing."
     try:
         *_, before = replay(env, recording, index)
         worth = env.reward() or 0.0
         after = look(env, env.step(action))
+        # A world with a limit of its own may have met it by this very step.
+        truncated = after.truncated and limit is not None
         for name, got, expected in (
             ("state_hash", after.state_hash, before.state_hash),
             ("admissible", after.admissible, before.admissible),
             ("progress", after.progress, before.progress),
             ("reward of the episode", env.reward() or 0.0, worth),
             ("reward of the step", after.reward or 0.0, 0.0),
-            ("end", _flags(after.terminated, after.truncated), _flags(False, False)),
+            ("end", _flags(after.terminated, truncated), _flags(False, False)),
         ):
             if got != expected:
-                raise Fault(f"{where}: {name}", got=short(got), expected=short(expected), remedy=remedy)
+                raise Fault(f"{where}: {name}", got=short(got), expected=short(expected), remedy=_NOTHING_REMEDY)
         _check_answer(case, where, after, malformed=action is MALFORMED or case.action_format is not None)
-        for number, recorded in enumerate(recording.seen[index:], index):
-            moment = look(env, env.step(recording.actions[number]))
-            if (moment.reward, moment.terminated) != (recorded.reward, recorded.terminated):
-                raise Fault(
-                    f"{where}, then step {number} as recorded",
-                    got=f"reward {moment.reward}, {_flags(moment.terminated, moment.truncated)}",
-                    expected=f"reward {recorded.reward}, {_flags(recorded.terminated, False)}",
-                    remedy=remedy,
-                )
-            if moment.ended:
-                break
+        if not after.ended:
+            _goes_on(env, where, recording, index)
     finally:
         env.close()
+
+
+def _goes_on(env: Env, where: str, recording: Recording, index: int) -> None:
+    """The rest of the recording is worth what it was worth without the bad reply; what is hidden has not changed either."""
+    for number, recorded in enumerate(recording.seen[index:], index):
+        moment = look(env, env.step(recording.actions[number]))
+        if (moment.reward, moment.terminated) != (recorded.reward, recorded.terminated):
+            raise Fault(
+                f"{where}, then step {number} as recorded",
+                got=f"reward {moment.reward}, {_flags(moment.terminated, moment.truncated)}",
+                expected=f"reward {recorded.reward}, {_flags(recorded.terminated, False)}",
+                remedy=_NOTHING_REMEDY,
+            )
+        if moment.ended:
+            return
 
 
 def _check_answer(case: Case, where: str, after: Seen, *, malformed: bool) -> None:
