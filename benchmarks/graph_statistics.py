@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/graph_statistics.py
     OMP_NUM_THREADS=1 python benchmarks/graph_statistics.py --env shop --episodes 24
 
-Footprints are read from the texts. A random player draws from the admissible commands (`search[...]` of the shop is filled
-in), and where there is no such list, from the actions that the expert made in the other tasks; one reply in ten is malformed; at
-most 25 steps. Figures are means over episodes, as a run logs them (`supervision.graph_statistics`). Rows that were not measured anew are kept from the last run.
+Footprints are read from the texts. The random player is the one that warms up students of the environment, and where it has
+none, one that draws from the actions of the expert in the other tasks; one reply in ten is malformed; at most 25 steps. Figures
+are means over episodes, as a run logs them (`supervision.graph_statistics`). Rows that were not measured anew are kept.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import Any
 
 from machine import machine
 from tutelage.analysis.episode_graph import structural_way
-from tutelage.envs.registry import make_env
-from tutelage.evaluation.env_check.play import Player, Recording, Seen, of_policy, play, random_player
+from tutelage.envs.registry import find_environment, load_place, make_env
+from tutelage.evaluation.env_check.play import MALFORMED, Player, Recording, Seen, of_policy, play
 from tutelage.policies.base import PartialTrajectory
+from tutelage.policies.random_players import RandomPlayer, any_admissible
 from tutelage.policies.registry import USUAL, make_expert
 from tutelage.supervision.aptitude import step_aptitude
 from tutelage.supervision.dependency_graph import build_graph
@@ -31,7 +32,7 @@ from tutelage.supervision.footprints import footprints_of
 from tutelage.supervision.graph_statistics import graph_statistics, round_statistics
 from tutelage.supervision.step_credit import choose_steps
 from tutelage.tasks.registry import load_tasks
-from tutelage.types import Action, Task
+from tutelage.types import Action, Task, stable_hash
 
 RESULTS = Path(__file__).parent / "results"
 RANDOM_STEPS = 25
@@ -74,7 +75,7 @@ def rows_of(case: Case, num_episodes: int) -> list[dict[str, Any]]:
     drawn = []
     for task in tasks:
         others = [action for one in played if one.task is not task for action in one.actions]
-        drawn.append(episode("random", at_random(others), task, RANDOM_STEPS))
+        drawn.append(episode("random", at_random(case.env, others), task, RANDOM_STEPS))
     rows.append(row_of(case, "random", drawn))
     return rows
 
@@ -83,15 +84,18 @@ def episode(name: str, player: Player, task: Task, cap: int) -> Recording:
     return play(name, player, make_env(task), task, cap=cap)
 
 
-def at_random(pool: Sequence[Action]) -> Player:
-    """The random player; a template such as `search[...]` is filled in from the pool."""
-    draw = random_player(pool)
+def at_random(env_name: str, pool: Sequence[Action]) -> Player:
+    """The environment's random player, one reply in ten malformed. pool: what is drawn from where it names none."""
+    spec = find_environment(env_name)
+    player: RandomPlayer = load_place(spec.random_player) if spec.random_player else any_admissible
 
     def choose(so_far: PartialTrajectory, now: Seen) -> Action:
-        action = draw(so_far, now)
-        head, template, _ = (action.command or "").partition("[...]")
-        fitting = [one for one in pool if template and (one.command or "").startswith(f"{head}[")]
-        return random.Random(f"{so_far.task.task_id}/{len(so_far.steps)}").choice(fitting) if fitting else action
+        rng = random.Random(stable_hash("graph statistics", so_far.task.task_id, len(so_far.steps)))
+        if rng.random() < 0.1:
+            return MALFORMED
+        if now.admissible is None and spec.random_player is None:
+            return rng.choice(pool)
+        return Action.of(player(so_far, now.admissible, rng))
 
     return choose
 
