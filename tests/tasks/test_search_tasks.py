@@ -41,7 +41,7 @@ def test_generated_tasks_by_their_values() -> None:
     assert [task.settings["corpus"]["world"] for task in tasks] == [0, 0, 1, 1]
     first = tasks[0]
     settings = dict(first.settings)
-    assert len(settings.pop("content_hash")) == 64
+    assert {len(settings.pop(name)) for name in ("content_hash", "passages_hash")} == {64}
     assert settings == {
         "question": first.goal,
         "golden_answers": settings["golden_answers"],

@@ -159,6 +159,7 @@ class SearchTasks:
             "golden_answers": [chain.answer],
             "data_source": "generated",
             "corpus": {"size": self.size, "split": split.value, "seed": self.seed, "world": number},
+            "passages_hash": world.content_hash,
             "evidence": list(chain.path),
             "content_hash": _hash(world.content_hash, question, chain.answer),
         }

@@ -19,6 +19,7 @@ from tutelage.envs.search.bm25 import K1, B, Bm25Retriever, index_name, words_of
 from tutelage.envs.search.cache import CacheWarning, default_cache_dir
 from tutelage.envs.search.passages import Passage, read_passages
 from tutelage.envs.search.questions import read_questions
+from tutelage.errors import MissingExtra
 
 SMALL = (
     Passage("Apple", "red fruit"),
@@ -87,6 +88,12 @@ def test_scores_are_those_of_bm25s_and_ties_are_cut_by_position() -> None:
 
 def test_no_words_at_all() -> None:
     assert Bm25Retriever([Passage("", "of the")]).search(["apple", ""], 3) == [[], []]
+
+
+def test_without_bm25s_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(MissingExtra, match=r"retriever 'bm25' needs the extra 'search'"):
+        Bm25Retriever(SMALL)
 
 
 # On disk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from tutelage.envs.registry import make_env
 from tutelage.envs.search.dense import DenseRetriever
 from tutelage.envs.search.passages import Passage
-from tutelage.errors import ConfigError
+from tutelage.errors import ConfigError, MissingExtra
 from tutelage.tasks.registry import load_tasks
 from tutelage.types import Action
 
@@ -97,6 +98,12 @@ def test_in_the_environment(encoder: Path, tmp_path: Path) -> None:
     without = dataclasses.replace(task, settings={**task.settings, "retriever_options": {}})
     with pytest.raises(ConfigError, match=r"retriever 'dense': options .* missing a required argument: 'model'"):
         make_env(without).reset(0)
+
+
+def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtra, match="retriever 'dense' needs the extra 'train'"):
+        DenseRetriever(PASSAGES, "somewhere")
 
 
 def test_no_encoder_there(tmp_path: Path) -> None:

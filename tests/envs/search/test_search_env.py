@@ -214,6 +214,13 @@ def test_changed_passages_are_noticed(task: Task, tmp_path: Path) -> None:
         started(task, passages_hash=expected)
 
 
+def test_a_changed_generator_is_noticed() -> None:
+    (task,) = load_tasks("search", "test", 0, 1)
+    other = dataclasses.replace(task, settings={**task.settings, "passages_hash": "0" * 64})
+    with pytest.raises(EnvError, match=r"the task was made of 000000000000\.\n  The generator has changed since"):
+        SearchEnv(other).reset(0)
+
+
 def test_live_environments_share_one_index() -> None:
     tasks = load_tasks("search", "train", 0, 60)
     envs = [SearchEnv(one) for one in tasks]

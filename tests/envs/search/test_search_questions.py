@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tutelage.envs.search.questions import DATA_SETS, Question, golden_answers, read_questions
-from tutelage.errors import FormatError
+from tutelage.errors import FormatError, MissingExtra
 
 WIKI = {
     "_id": "a1",
@@ -66,6 +67,12 @@ def test_lines_and_arrays(tmp_path: Path, name: str) -> None:
         Question(id="q1", question="Q?", golden_answers=("a",), data_source="nq"),
         Question(id="a1", question="Q?", golden_answers=("x",), data_source="2wikimultihopqa"),
     )
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match="reading Parquet needs the extra 'data'"):
+        read_questions(tmp_path / "test.parquet")
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ In: a `Task` whose settings hold a question and name what is searched. Settings,
 
   question, golden_answers, data_source   the question; the answers are for the score alone
   corpus                                  {size, split, seed, world} of a generated corpus, or
-  passages, root, passages_hash           a JSONL file below root, and what it must hash to
+  passages, root                          a JSONL file below root
+  passages_hash                           what either must hash to, so that a changed file or generator is noticed
   retriever                               bm25 (default), dense or http
   url, retriever_options                  of the http retriever (`HttpRetriever`); model and more of the dense one
   top_k                                   passages that a search shows; 3 where absent

@@ -53,20 +53,27 @@ def retriever_of(settings: Mapping[str, Any]) -> Retriever:
         corpus = settings["corpus"]
         where = str(corpus["size"]), Split(corpus["split"]), int(corpus["seed"]), int(corpus["world"])
         with _MAKING:
-            return _on_corpus(*where, kind, options, cache_dir)
+            retriever, found = _on_corpus(*where, kind, options, cache_dir)
+        _check_hash("the generated corpus", found, settings, "The generator has changed since.")
+        return retriever
     if "passages" not in settings:
         raise ConfigError(
             f"search task settings: neither 'corpus' nor 'passages' in {sorted(settings)}.\n"
             "  A generated corpus needs 'corpus' (size, split, seed, world), other passages a file."
         )
-    path, expected = _file(settings), settings.get("passages_hash")
+    path = _file(settings)
     with _MAKING:
-        if expected is not None and passages_hash(path) != expected:
-            raise EnvError(
-                f"{path} has content hash {passages_hash(path)[:12]}, the task was made of {expected[:12]}.\n"
-                "  The file has changed since. Load the tasks again and start a new run."
-            )
+        _check_hash(path, passages_hash(path), settings, "The file has changed since.")
         return _on_file(str(path), _stamp(path), kind, options, cache_dir)
+
+
+def _check_hash(what: object, found: str, settings: Mapping[str, Any], cause: str) -> None:
+    expected = settings.get("passages_hash", found)
+    if found != expected:
+        raise EnvError(
+            f"{what} has content hash {found[:12]}, the task was made of {str(expected)[:12]}.\n"
+            f"  {cause} Load the tasks again and start a new run."
+        )
 
 
 def _file(settings: Mapping[str, Any]) -> Path:
@@ -104,13 +111,16 @@ def _on_file(path: str, stamp: tuple[int, int], kind: str, options: str, cache_d
 
 # An index of a small world takes about 0.1 MB, one of a large world 0.3 MB; it also keeps the passages.
 @lru_cache(maxsize=64)
-def _on_corpus(size: str, split: Split, seed: int, world: int, kind: str, options: str, cache_dir: str) -> Retriever:
+def _on_corpus(
+    size: str, split: Split, seed: int, world: int, kind: str, options: str, cache_dir: str
+) -> tuple[Retriever, str]:
+    """With the content hash of what is searched."""
     if size not in SIZES:
         raise ConfigError.unknown("search corpus: size", size, SIZES)
-    # Its BM25 index is made in a moment: no reason to write to the user's disk.
-    return _make(
-        kind, world_of(size, split, seed, world).passages, json.loads(options), None if kind == "bm25" else cache_dir
-    )
+    made = world_of(size, split, seed, world)
+    # A BM25 index of it is made in a moment: no reason to write to the user's disk.
+    kept_in = None if kind == "bm25" else cache_dir
+    return _make(kind, made.passages, json.loads(options), kept_in), made.content_hash
 
 
 def _make(kind: str, passages: Sequence[Passage], options: dict[str, Any], cache_dir: str | None) -> Retriever:
