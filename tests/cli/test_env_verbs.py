@@ -15,9 +15,12 @@ import pytest
 from tutelage.cli.env import is_installed
 from tutelage.cli.main import main
 from tutelage.cli.new_env import write_environment
+from tutelage.envs.registry import ADAPTERS, ENVIRONMENTS
 from tutelage.errors import ConfigError
 from tutelage.pipeline.parts import make_expert, task_set
 from tutelage.recipe import load_recipe
+
+BUILT_IN = {*ENVIRONMENTS, *ADAPTERS}
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -47,7 +50,8 @@ def test_list_says_what_each_environment_has(capsys: pytest.CaptureFixture[str])
     assert lines[1].strip() == (
         "tasks generated, folder; experts household, household_planner; footprints text, needs, exact, causal"
     )
-    assert [line.split()[0] for line in lines[::2]][:6] == ["household", "alfworld", "shop", "search", "repo", "python"]
+    assert {line.split()[0] for line in lines[::2]} >= BUILT_IN
+    assert lines[-1].strip() == "adapter; the environment behind it is named by options"
 
 
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +59,7 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert household == {
         "name": "household",
         "summary": "the ALFWorld text game, as an engine of our own",
+        "adapter": False,
         "sources": ["generated", "folder"],
         "experts": ["household", "household_planner"],
         "footprints": ["text", "needs", "exact", "causal"],
@@ -134,9 +139,10 @@ def test_once_installed_it_is_known_everywhere(here: Path) -> None:
         [sys.executable, "-m", "tutelage", "env", "list", "--json"],
         cwd=here / "elsewhere", env={**os.environ, "PYTHONPATH": str(here / "site")}, check=True, capture_output=True,
     )  # fmt: skip
-    assert json.loads(done.stdout)[-1] == {
+    assert next(one for one in json.loads(done.stdout) if one["name"] not in BUILT_IN) == {
         "name": "lighthouse",
         "summary": "a village in text: find a parcel and bring it to the right place",
+        "adapter": False,
         "sources": ["generated"],
         "experts": ["lighthouse"],
         "footprints": ["text"],

@@ -27,10 +27,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """The environments that a recipe can name."""
-    from tutelage.envs.registry import environment_names, find_environment
+    """The environments that a recipe can name, and the adapters through which it can play foreign ones."""
+    from tutelage.envs.registry import ADAPTERS, environment_names, find_environment
 
-    specs = [find_environment(name) for name in environment_names()]
+    specs = [find_environment(name) for name in (*environment_names(), *ADAPTERS)]
     if as_json:
         print(json.dumps([_as_json(spec) for spec in specs], indent=2))
         return
@@ -38,6 +38,8 @@ def list_(as_json: JsonOption = False) -> None:
     for spec in specs:
         parts = {"tasks": spec.sources, "experts": spec.experts, "footprints": spec.footprints}
         said = [f"{what} {', '.join(names) or 'none'}" for what, names in parts.items()]
+        if spec.name in ADAPTERS:
+            said = ["adapter; the environment behind it is named by options"]
         if spec.extra is not None:
             state = {True: " (installed)", False: f' (pip install "tutelage[{spec.extra}]")', None: ""}
             said.append(f"extra {spec.extra}{state[is_installed(spec.extra)]}")
@@ -45,9 +47,12 @@ def list_(as_json: JsonOption = False) -> None:
 
 
 def _as_json(spec: EnvSpec) -> dict[str, Any]:
+    from tutelage.envs.registry import ADAPTERS
+
     return {
         "name": spec.name,
         "summary": spec.summary,
+        "adapter": spec.name in ADAPTERS,
         "sources": list(spec.sources),
         "experts": list(spec.experts),
         "footprints": list(spec.footprints),

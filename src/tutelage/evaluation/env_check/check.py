@@ -69,6 +69,7 @@ NEEDS: Final[dict[str, tuple[str, ...]]] = {
 
 def check_env(
     name: str,
+    /,
     *,
     num_tasks: int = 8,
     num_episodes: int = 200,

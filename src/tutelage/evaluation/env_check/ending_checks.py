@@ -115,7 +115,7 @@ def _runner_closes_once(case: Case, recording: Recording) -> int:
 
 def check_leaks(case: Case) -> str:
     """After many short episodes no thread, process, descriptor or temporary file is there that was not there before."""
-    case.recordings(EXPERT, RANDOM)
+    case.recordings(EXPERT, RANDOM)  # Skipped where there is nothing to act again.
     if not sys.platform.startswith("linux"):
         raise Skip("counted through /proc, which this system does not have")
     answer = case.fresh
