@@ -50,7 +50,7 @@ class EnvSpec:
     extra: str | None = None
     """The extra that it cannot do without."""
     sources: Sequence[str] = ("generated",)
-    """Where its tasks can come from: values of the task set's option `source`."""
+    """Where its tasks can come from: values of the task set's option `source`, where it has one."""
     expert_reward: float = 0.95
     """Mean reward that its usual expert reaches at least; `tutelage env check` holds it to that."""
     student: str | None = None
@@ -125,6 +125,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         summary="multi-hop questions, answered by searching passages",
         env="tutelage.envs.search.env:SearchEnv",
         tasks="tutelage.tasks.search:SearchTasks",
+        sources=("generated", "files"),
         experts={"search": "tutelage.policies.experts.search:SearchExpert"},
         footprints={"text": "tutelage.supervision.footprints.search:search_footprints"},
         instructions="tutelage.envs.search.env:INSTRUCTIONS",
@@ -137,6 +138,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         summary="software tasks: a repository, an issue, hidden tests, in a sandbox",
         env="tutelage.envs.repo.env:RepoEnv",
         tasks="tutelage.tasks.repo:RepoTasks",
+        sources=("embedded", "rows"),
         experts={"repo": "tutelage.policies.experts.repo:RepoExpert"},
         footprints={"text": "tutelage.supervision.footprints.repo:repo_footprints"},
         reads="tutelage.selection.reads:reads_repo",
@@ -148,6 +150,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         summary="problems to be answered with the help of a Python tool, in a sandbox",
         env="tutelage.envs.python.env:PythonEnv",
         tasks="tutelage.tasks.python:PythonTasks",
+        sources=("generated", "aime", "math", "gpqa", "lcb"),
         experts={"python": "tutelage.policies.experts.python:PythonExpert"},
         footprints={"text": "tutelage.supervision.footprints.python:python_footprints"},
         instructions="tutelage.envs.python.env:INSTRUCTIONS",
