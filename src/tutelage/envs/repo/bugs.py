@@ -23,6 +23,7 @@ from tutelage.envs.repo.mutate import Mutation, mutations
 from tutelage.envs.repo.toolbox import Toolbox
 from tutelage.envs.repo.tree import Entry, Tree
 from tutelage.envs.sandbox.base import Sandbox
+from tutelage.envs.sandbox.limits import SandboxLimits
 from tutelage.errors import FormatError
 from tutelage.types import stable_hash
 
@@ -56,8 +57,18 @@ class Bugs:
 class BugMaker:
     """Tries mutations of one tree. Raises FormatError if its tests do not pass as they are."""
 
-    def __init__(self, tree: Tree, *, sandbox: Sandbox, toolbox: Toolbox, scratch: Path, name: str = "tree") -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        *,
+        sandbox: Sandbox,
+        toolbox: Toolbox,
+        scratch: Path,
+        name: str = "tree",
+        limits: SandboxLimits = MUTANT_LIMITS,
+    ) -> None:
         self.tree = tree
+        self._limits = limits
         self._sandbox, self._toolbox, self._scratch = sandbox, toolbox, scratch
         self._files = [path for path in tree if is_guarded(path) and path.rpartition("/")[2].startswith("test_")]
         first, second = (self._run(tree) for _ in range(2))
@@ -110,17 +121,20 @@ class BugMaker:
             toolbox=self._toolbox,
             scratch=self._scratch,
             guarded=self._files,
-            limits=MUTANT_LIMITS,
+            limits=self._limits,
         )
 
 
 @contextmanager
-def bug_maker(tree: Tree, sandbox: Sandbox, name: str = "tree") -> Iterator[BugMaker]:
+def bug_maker(
+    tree: Tree, sandbox: Sandbox, name: str = "tree", limits: SandboxLimits = MUTANT_LIMITS
+) -> Iterator[BugMaker]:
     """A bug maker with a folder of its own to work in."""
     with TemporaryDirectory(prefix="tutelage-bugs-") as folder:
         tools = Path(folder, "tools")
         tools.mkdir()
-        yield BugMaker(tree, sandbox=sandbox, toolbox=Toolbox(sandbox, tools), scratch=Path(folder), name=name)
+        toolbox = Toolbox(sandbox, tools)
+        yield BugMaker(tree, sandbox=sandbox, toolbox=toolbox, scratch=Path(folder), name=name, limits=limits)
 
 
 def mutated(tree: Tree, mutation: Mutation) -> Tree:

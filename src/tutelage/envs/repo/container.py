@@ -25,6 +25,9 @@ from tutelage.errors import ConfigError, EnvError
 ENGINE_FAILED: Final = 125
 """Exit status of the engine's own failures."""
 
+ENGINE_PROCESSES: Final = 64
+"""Threads of the engine's command, which are not the container's."""
+
 OF_THE_IMAGE: Final = frozenset(("PATH", "HOME", "TMPDIR", "USER", "LD_LIBRARY_PATH"))
 """Variables that an image sets itself."""
 
@@ -72,7 +75,7 @@ class ContainerSandbox(Sandbox):
         name = f"tutelage-{secrets.token_hex(8)}"
         argv = container_argv(request, self.image, engine=self.engine, folder=self.folder, name=name)
         ends = _EndsContainer(status.fd, self.engine, name)
-        return Prepared(argv=tuple(argv), fds=(), status=ends, extra_processes=16, env=dict(os.environ))
+        return Prepared(argv=tuple(argv), fds=(), status=ends, extra_processes=ENGINE_PROCESSES)
 
 
 def container_argv(request: Request, image: str, *, engine: str, folder: str, name: str) -> list[str]:

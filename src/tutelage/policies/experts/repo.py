@@ -88,8 +88,8 @@ class _Record:
 
 def _record(so_far: PartialTrajectory) -> _Record:
     record = _Record()
-    replies = [step.observation.text for step in so_far.steps[1:]] + [so_far.observation.text]
-    for step, reply in zip(so_far.steps, replies, strict=True):
+    seen = [*(step.observation.text for step in so_far.steps), so_far.observation.text]
+    for step, reply in zip(so_far.steps, seen[1:], strict=True):
         call = step.action.call
         if call is not None and call.name == "bash":
             _read_bash(record, str(call.arguments.get("command", "")), reply)
