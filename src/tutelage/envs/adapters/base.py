@@ -67,6 +67,8 @@ class AdapterEnv(ABC):
         self.help = str(settings.get("help") or (self.action_format.help if self.action_format else HELP))
         self.info: Mapping[str, Any] = {}
         """What the environment said besides, with its latest answer; e.g. a footprint."""
+        self.executed = False
+        """Whether the latest action reached the environment; the adapter answers by itself where it is none."""
         self.num_steps = 0
         self._rewards: list[float] = []
         self._may_reset = True
@@ -111,6 +113,7 @@ class AdapterEnv(ABC):
         if self.action_format is not None:
             action = self.action_format.apply(action)
         answer = self._step_malformed() if action.command is None else self._step(action)
+        self.executed = answer is not None
         if answer is None:
             answer = Answer(
                 observation=Observation.of(self.help), reward=None, terminated=False, truncated=False, info={}

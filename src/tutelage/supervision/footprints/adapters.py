@@ -10,7 +10,8 @@ In: a trajectory and its task. Out: one footprint per step. Two sources, in this
 Where neither gives any, `SupervisionError` says so, and methods that need a graph cannot be used.
 
 Example, info ``{"footprint": {"reads": ["location:cave"], "writes": ["holding:lamp"]}}``: reads location:cave, writes
-holding:lamp, effect ``changed``; without writes the effect is ``read_only``.
+holding:lamp, effect ``changed``; without writes the effect is ``read_only``. An action that the adapter answered by itself
+reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -52,28 +53,32 @@ def _reported(trajectory: Trajectory, task: Task) -> tuple[Footprint, ...]:
 
 
 def _footprint(trajectory: Trajectory, index: int, step: Step, env: Env) -> Footprint:
+    malformed = step.action.parse is ParseOutcome.MALFORMED
+    if malformed or not getattr(env, "executed", True):
+        effect = Effect.MALFORMED if malformed else Effect.NO_EFFECT
+        return _of_step(trajectory, index, frozenset(), frozenset(), effect)
     info: Mapping[str, Any] = getattr(env, "info", {})
     reported = info.get("footprint")
-    malformed = step.action.parse is ParseOutcome.MALFORMED
-    if not isinstance(reported, Mapping) and not malformed:
+    if not isinstance(reported, Mapping):
         raise SupervisionError(
             f"trajectory {trajectory.trajectory_id}, step {index}: no footprint. Environment '{trajectory.env}' reports none "
             "in info[\"footprint\"], and the task names no function in its setting 'footprints'.\n"
             "  Give either, or use step weights without a graph, e.g. divergence_only."
         )
     reads, writes = (_keys(trajectory, index, reported, name) for name in ("reads", "writes"))
-    effect = Effect.MALFORMED if malformed else Effect.CHANGED if writes else Effect.READ_ONLY
+    return _of_step(trajectory, index, reads, writes, Effect.CHANGED if writes else Effect.READ_ONLY)
+
+
+def _of_step(
+    trajectory: Trajectory, index: int, reads: frozenset[str], writes: frozenset[str], effect: Effect
+) -> Footprint:
     return Footprint(
-        trajectory_id=trajectory.trajectory_id,
-        step_index=index,
-        reads=reads,
-        writes=frozenset() if malformed else writes,
-        effect=effect,
+        trajectory_id=trajectory.trajectory_id, step_index=index, reads=reads, writes=writes, effect=effect
     )
 
 
-def _keys(trajectory: Trajectory, index: int, reported: object, name: str) -> frozenset[str]:
-    keys = reported.get(name, []) if isinstance(reported, Mapping) else []
+def _keys(trajectory: Trajectory, index: int, reported: Mapping[str, Any], name: str) -> frozenset[str]:
+    keys = reported.get(name, [])
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise SupervisionError(
             f"trajectory {trajectory.trajectory_id}, step {index}: the environment reported {name} {keys!r}, expected a "
