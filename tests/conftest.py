@@ -30,6 +30,15 @@ def searchqa() -> Path:
 
 
 @pytest.fixture(scope="session")
+def tir() -> Path:
+    """Folder of problems of AIME 2024 and 2025."""
+    folder = DATA / "tir"
+    if not folder.is_dir():
+        pytest.skip(f"no problems in {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def alfworld_python() -> str:
     """A Python that has alfworld and textworld: this one, or the one that TUTELAGE_ALFWORLD_PYTHON names."""
     if named := os.environ.get("TUTELAGE_ALFWORLD_PYTHON"):

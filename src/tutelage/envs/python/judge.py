@@ -25,7 +25,7 @@ from tutelage.envs.sandbox import PythonRunner
 LONGEST_NUMBER: Final = 2_000
 """Characters of an answer that is read as a number."""
 
-_LAYOUT: Final = re.compile(r"\\[,;! ]|\\text(?:rm|bf)?\{\s*\}|\s|\$")
+_LAYOUT: Final = re.compile(r"\\[,;!]|\$")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?")
 _LETTER: Final = re.compile(r"\(?\s*([A-Za-z])\s*[).:]?")
 _WRAPPED: Final = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{(.*)\}", re.DOTALL)
@@ -69,7 +69,7 @@ def whole_number_in(text: str) -> int | None:
     """
     if len(text) > LONGEST_NUMBER:
         return None
-    plain = _LAYOUT.sub("", text.replace("{,}", ",")).removesuffix(".")
+    plain = _LAYOUT.sub("", text.replace("{,}", ",")).strip().removesuffix(".")
     if not plain.isascii() or not _NUMBER.fullmatch(plain):
         return None
     try:

@@ -118,7 +118,7 @@ def _gpqa(row: Mapping[str, Any], where: str, seed: int) -> tuple[str, Problem]:
 
 
 def _lcb(row: Mapping[str, Any], where: str, _seed: int) -> tuple[str, Problem]:
-    starter = row.get("starter_code") or ""
+    starter = str(row.get("starter_code") or "")
     function = _function_name(row, where) if starter.strip() else None
     cases = [*_cases(row, "public_test_cases", where), *_cases(row, "private_test_cases", where)]
     tests = tuple(_hidden_test(case, function, where) for case in cases)
@@ -149,9 +149,15 @@ def _cases(row: Mapping[str, Any], key: str, where: str) -> list[dict[str, str]]
                 value = json.loads(value)
             except ValueError:
                 value = json.loads(_unpacked(value))
-        return [{"input": case["input"], "output": case["output"], "testtype": case["testtype"]} for case in value]
+        return [{field: _word(case[field]) for field in ("input", "output", "testtype")} for case in value]
     except (ValueError, KeyError, TypeError, binascii.Error, zlib.error, pickle.UnpicklingError, EOFError) as error:
         raise FormatError(f"{where}: '{key}' cannot be read ({type(error).__name__}).") from None
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
 
 
 class _TextOnly(pickle.Unpickler):
