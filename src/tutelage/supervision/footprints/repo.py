@@ -27,7 +27,6 @@ from typing import Final, NamedTuple
 from tutelage.envs.repo.editor import ERROR
 from tutelage.envs.repo.env import SUBMITTED
 from tutelage.envs.repo.shell import Ending, path_below, read_ending
-from tutelage.selection.reads import reads_shell
 from tutelage.types import Effect, Footprint, ParsedCall, Trajectory
 
 _TESTS: Final = re.compile(r"(?:^|[\s;&|(])(?:pytest|py\.test|tox|unittest)\b")
@@ -163,20 +162,16 @@ def _is_path(word: str) -> bool:
 
 
 def _shown_files(command: str, named: list[tuple[str, str]], reply: str, end: Ending) -> Iterator[str]:
-    """Files whose contents a command that only reads has shown."""
-    if not reads_shell(command):
+    """Files whose contents a command has shown: those it names to a program that prints, and those a search tells."""
+    words = _words(command)
+    elsewhere = any(word in (">", ">>") and words[index - 1 : index] != ["2"] for index, word in enumerate(words))
+    in_place = "sed" in words and any(word.startswith(("-i", "--in-place")) for word in words)
+    if elsewhere or in_place:
         return
-    searches = any(word in _SEARCHES for word in _words(command))
-    hits = {match[1].lower() for match in _HIT.finditer(reply)} if searches else set()
-    for path, program in named:
-        if program in _SEARCHES:
-            # Of a single file, a search tells no name.
-            if end.status == 0:
-                yield path
-        elif program in _SHOWS and end.status == 0:
-            yield path
-    if searches:
-        yield from (path for path in hits if _is_path(path))
+    if end.status == 0:
+        yield from (path for path, program in named if program in _SHOWS)
+    if _SEARCHES & set(words):
+        yield from (path for path in {match[1].lower() for match in _HIT.finditer(reply)} if _is_path(path))
 
 
 def _tests_run(command: str, reply: str, directory: str) -> Iterator[str]:
