@@ -30,6 +30,18 @@ def searchqa() -> Path:
 
 
 @pytest.fixture(scope="session")
+def python_sandbox() -> None:
+    """A sandbox for Python runs; skips where none isolates."""
+    from tutelage.envs.sandbox import shared_runner
+    from tutelage.errors import ConfigError
+
+    try:
+        shared_runner()
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
 def tir() -> Path:
     """Folder of problems of AIME 2024 and 2025."""
     folder = DATA / "tir"

@@ -14,6 +14,8 @@ from tutelage.tasks.python import PythonTasks
 from tutelage.tasks.registry import load_tasks
 from tutelage.types import Split
 
+pytestmark = pytest.mark.usefixtures("python_sandbox")
+
 
 def test_a_generated_task():
     [task] = load_tasks("python", "train", 2, 1)

@@ -27,6 +27,8 @@ from tutelage.errors import ConfigError, EnvError
 from tutelage.tasks.python import PythonTasks
 from tutelage.types import Action, ParsedCall, Task
 
+pytestmark = pytest.mark.usefixtures("python_sandbox")
+
 SHORT = {"seconds": 5, "cpu_seconds": 2, "memory_mb": 256, "output_chars": 200}
 
 

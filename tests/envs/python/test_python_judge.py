@@ -6,11 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutelage.envs.python import math_judge
 from tutelage.envs.python.judge import Judgement, judge, letter_in, whole_number_in
 from tutelage.envs.python.math_judge import math_equal
 from tutelage.envs.python.problems import HiddenTest, Problem
 from tutelage.envs.python.program_tests import passes_all, same_output, source_in
 from tutelage.envs.sandbox import shared_runner
+from tutelage.errors import MissingExtra
+
+pytestmark = pytest.mark.usefixtures("python_sandbox")
 
 
 def problem(kind: str, answer: str) -> Problem:
@@ -121,6 +125,14 @@ def test_an_expression_without_end_is_wrong_and_the_next_is_judged():
     pytest.importorskip("math_verify")
     assert math_equal("\\frac{1}{2}", "9^{9^{9^{9}}}") is not True
     assert math_equal("\\frac{1}{2}", "0.5") is True
+
+
+def test_without_math_verify_only_whole_numbers_are_compared(monkeypatch):
+    monkeypatch.setattr(math_judge, "find_spec", lambda name: None)
+    math_judge._comparer.cache_clear()
+    assert verdict("math", "7", "7") == "right"
+    with pytest.raises(MissingExtra, match=r"tutelage\[math\]"):
+        verdict("math", "\\frac{1}{2}", "0.5")
 
 
 ADD = (HiddenTest(given="1 2\n", expected="3\n"), HiddenTest(given="10 -4\n", expected="6"))

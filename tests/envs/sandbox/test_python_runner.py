@@ -217,6 +217,20 @@ def test_a_runner_that_outlives_the_thread_that_started_it(sandbox):
     runner.close()
 
 
+def test_a_forked_process_gets_an_interpreter_of_its_own(runner):
+    assert runner.run(["print(1)"]).stdout == "1\n"
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = 0 if runner.run(["print(2)"]).stdout == "2\n" else 1
+            runner.close()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert runner.run(["print(3)"]).stdout == "3\n"
+
+
 def test_one_runner_for_all():
     assert shared_runner() is shared_runner()
 

@@ -17,6 +17,8 @@ from tutelage.rollout.switch import AtStep, ExpertOnly
 from tutelage.tasks.python import PythonTasks
 from tutelage.types import Action, Actor, Observation, Step, Task
 
+pytestmark = pytest.mark.usefixtures("python_sandbox")
+
 CHAIN = "Let x be 10 * 3. Let y be the remainder of x divided by 4. What is x * y + 10?"
 
 

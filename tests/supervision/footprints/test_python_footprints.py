@@ -20,6 +20,8 @@ from tutelage.tasks.python import PythonTasks
 from tutelage.testing import make_trajectory
 from tutelage.types import Action, Actor, Effect
 
+pytestmark = pytest.mark.usefixtures("python_sandbox")
+
 
 def record(*turns: tuple[str, str]):
     """A trajectory of [(command, reply), ...]."""

@@ -74,12 +74,15 @@ class PythonRunner:
         """End the interpreter. A later call starts a new one."""
         with self._lock:
             zygote, self._zygote = self._zygote, None
-        if zygote is not None:
+        if zygote is not None and zygote.owner == os.getpid():
             zygote.close()
 
     def _started(self) -> _Zygote:
         with self._lock:
-            if self._zygote is None or self._zygote.owner != os.getpid():
+            if self._zygote is not None and self._zygote.owner != os.getpid():
+                self._zygote.leave()
+                self._zygote = None
+            if self._zygote is None:
                 self._zygote = _Zygote(self.sandbox)
             return self._zygote
 
@@ -146,6 +149,11 @@ class _Zygote:
                 if not outcome:
                     raise _Gone
         return _result(json.loads(outcome), pump, limits, time.monotonic() - start)
+
+    def leave(self) -> None:
+        """Let go of it in a process that was forked from the owner; it goes on for the owner."""
+        self._control.close()
+        self._process.returncode = 0  # nobody here may wait for it
 
     def close(self) -> None:
         self._control.close()

@@ -65,7 +65,7 @@ def run_cells(cells: list[str]) -> int:
 def _run(source: str, namespace: dict[str, Any]) -> tuple[int, str]:
     """Exit code, and the last line of a traceback."""
     try:
-        exec(compile(source, "<cell>", "exec"), namespace)
+        exec(compile(source, "<cell>", "exec", dont_inherit=True), namespace)
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):
             return (error.code or 0) & 255, ""
