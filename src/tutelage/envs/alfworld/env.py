@@ -64,6 +64,7 @@ class AlfworldEnv:
         self._engine = OriginalEngine(task.settings.get("python"))
         self._may_reset = True
         self._may_step = False
+        self._closed = False
 
     def reset(self, seed: int) -> Observation:
         """Start the process and the game; a second or two.
@@ -75,6 +76,9 @@ class AlfworldEnv:
             raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
         self._may_reset = False
         intro = self._engine.load(problem_of_task(self.task), self._sentence, self.task.task_id)
+        if self._closed:  # From another thread, maybe before there was a process to kill.
+            self._engine.close()
+            raise EnvError("closed while the game was started", task_id=self.task.task_id)
         if self._engine.rules_hash != RULES_HASH:
             _warn(
                 f"the rules and grammar of the installed alfworld have hash {self._engine.rules_hash[:12]}, those of "
@@ -115,6 +119,7 @@ class AlfworldEnv:
     def close(self) -> None:
         """Kill the process; again is harmless. What is still readable (reward, admissible) stays so."""
         self._may_reset = self._may_step = False
+        self._closed = True
         self._engine.close()
 
     def _spoken(self, command: str) -> str:
