@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,7 +82,10 @@ def check(
     options: Annotated[
         list[str] | None, typer.Option("--set", help="Option of its task set, e.g. --set size=real. May be repeated.")
     ] = None,
-    tasks: Annotated[int, typer.Option("--tasks", min=1, help="Tasks of each split that are played.")] = 8,
+    tasks: Annotated[
+        int | None,
+        typer.Option("--tasks", min=1, help="Tasks of each split that are played. Default: 8, or 2 if steps may wait."),
+    ] = None,
     episodes: Annotated[
         int, typer.Option("--episodes", min=1, help="Short episodes after which nothing may be left.")
     ] = 200,
@@ -99,12 +103,18 @@ def check(
         num_tasks=tasks,
         num_episodes=episodes,
         expert_at_least=expert_at_least,
+        on_start=_tell_check if sys.stderr.isatty() else None,
         on_result=None if as_json else lambda result: print(result, flush=True),
         **dict(parse_override(one) for one in options or ()),
     )
     print(json.dumps(report.to_json(), indent=2) if as_json else report.summary())
     if not report.passed:
         raise typer.Exit(1)
+
+
+def _tell_check(name: str) -> None:
+    """On a terminal: what is going on, until its result takes the line."""
+    print(f"      {name} ...\r", end="", file=sys.stderr, flush=True)
 
 
 @app.command()

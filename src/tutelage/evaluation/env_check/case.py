@@ -34,9 +34,13 @@ RANDOM: Final = "random"
 EXPERT: Final = "expert"
 TAKE_OVER: Final = "expert after random"
 
+INLINE_TASKS: Final = 8
+OTHER_TASKS: Final = 2
+
 AIMLESS_STEPS: Final = 25
-"""Most steps of an episode that is not the expert's."""
+"""Most steps of an episode in which no expert acts."""
 STEPS_BEFORE_EXPERT: Final = 4
+"""Random steps before the expert takes over; no more than a quarter of the episode's."""
 ENDLESS_STEPS: Final = 200
 """Most steps of an expert's episode where a task states no limit."""
 SLACK: Final = 5
@@ -50,8 +54,8 @@ class Case:
     spec: EnvSpec
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the task set."""
-    num_tasks: int = 8
-    """Tasks of each split."""
+    num_tasks: int | None = None
+    """Tasks of each split. None: `INLINE_TASKS`, or `OTHER_TASKS` where a step may wait."""
     num_episodes: int = 200
     """Episodes after which nothing may be left."""
     expert_at_least: float | None = None
@@ -65,12 +69,35 @@ class Case:
         task_set = make_task_set(self.spec.name, **self.options)
         for split in Split:
             try:
-                panels[split] = task_set.load(split, start=0, count=self.num_tasks)
+                panels[split] = task_set.load(split, start=0, count=self.count)
             except (ConfigError, FormatError) as error:
                 problems.append(error)
         if not any(panels.values()):
             raise problems[0] if problems else ConfigError(f"{self.spec.name} tasks: no split holds a task.")
         return {split: panel for split, panel in panels.items() if panel}
+
+    @cached_property
+    def count(self) -> int:
+        """Tasks of each split."""
+        if self.num_tasks is not None:
+            return self.num_tasks
+        task_set = make_task_set(self.spec.name, **self.options)
+        for split in Split:
+            try:
+                first = task_set.load(split, start=0, count=1)
+            except (ConfigError, FormatError):
+                continue
+            if first:
+                return INLINE_TASKS if self.is_inline(first[0]) else OTHER_TASKS
+        return INLINE_TASKS
+
+    def is_inline(self, task: Task) -> bool:
+        """Whether the runner plays the environment in its own thread."""
+        env = self.make_env(task)
+        try:
+            return env.inline
+        finally:
+            env.close()
 
     @property
     def tasks(self) -> list[Task]:
@@ -144,16 +171,16 @@ class Case:
         ]
 
     def _play(self, name: str, task: Task, played: Mapping[str, list[Recording] | Exception]) -> Recording:
-        limit = (step_limit(task) or ENDLESS_STEPS) + SLACK
-        random = random_player(_actions(played.get(EXPERT)))
+        limit = step_limit(task) or ENDLESS_STEPS
+        random = random_player(_actions(played.get(EXPERT), task))
         if name == EXPERT:
             chosen = of_policy(self.make_expert())
         elif name == TAKE_OVER:
-            chosen = then(random, STEPS_BEFORE_EXPERT, of_policy(self.make_expert()))
+            chosen = then(random, max(1, min(STEPS_BEFORE_EXPERT, limit // 4)), of_policy(self.make_expert()))
         else:
-            limit = min(limit, AIMLESS_STEPS)
+            limit = min(limit, AIMLESS_STEPS - SLACK)
             chosen = {NO_OP: no_op, NONSENSE_PLAYER: nonsense(self.action_format), RANDOM: random}[name]
-        return play(name, chosen, self.make_env(task), task, cap=limit)
+        return play(name, chosen, self.make_env(task), task, cap=limit + SLACK)
 
     # The same in a fresh process
 
@@ -163,7 +190,7 @@ class Case:
         request = Request(
             env=self.spec.name,
             options=dict(self.options),
-            num_tasks=self.num_tasks,
+            num_tasks=self.count,
             splits=tuple(self.panels),
             replayed=tuple(self._found(EXPERT, RANDOM)),
             asked=tuple(self._found(EXPERT)),
@@ -172,8 +199,10 @@ class Case:
         return ask_fresh_process(request)
 
 
-def _actions(episodes: Iterable[Recording] | Exception | None) -> list[Action]:
-    """All actions of some episodes, for an aimless player to draw from."""
+def _actions(episodes: Iterable[Recording] | Exception | None, task: Task) -> list[Action]:
+    """The actions of some episodes, for an aimless player of a task to draw from: of other tasks, where there are any."""
     if episodes is None or isinstance(episodes, Exception):
         return []
-    return [action for recording in episodes for action in recording.actions]
+    every = list(episodes)
+    others = [recording for recording in every if recording.task.task_id != task.task_id]
+    return [action for recording in others or every for action in recording.actions]

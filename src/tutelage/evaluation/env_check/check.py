@@ -71,24 +71,25 @@ def check_env(
     name: str,
     /,
     *,
-    num_tasks: int = 8,
+    num_tasks: int | None = None,
     num_episodes: int = 200,
     expert_at_least: float | None = None,
+    on_start: Callable[[str], None] | None = None,
     on_result: Callable[[CheckResult], None] | None = None,
     **options: Any,
 ) -> CheckReport:
     """Check an environment of tutelage's or of your own.
 
-    num_tasks: tasks of each split that are played.
+    num_tasks: tasks of each split that are played; None: 8, or 2 where a step may wait (inline False).
     num_episodes: short episodes after which nothing may be left.
     expert_at_least: mean reward that the expert must reach; None: as its EnvSpec says.
-    on_result: gets each result as soon as it is there.
+    on_start, on_result: get the name of each check before it is made, and its result.
     options: of the task set, e.g. ``size="real"``.
 
     Raises ConfigError, MissingExtra or FormatError where there is nothing to check: an unknown name or option, an extra
     that is not installed, games that cannot be read.
     """
-    if num_tasks < 1 or num_episodes < 1:
+    if (num_tasks is not None and num_tasks < 1) or num_episodes < 1:
         raise ConfigError(f"env check: {num_tasks} tasks and {num_episodes} episodes, expected at least 1 of each.")
     started = time.monotonic()
     case = Case(
@@ -100,6 +101,8 @@ def check_env(
     )
     results: list[CheckResult] = []
     for check in CHECKS:
+        if on_start is not None:
+            on_start(check)
         results.append(_made(check, case, {one.check: one.outcome for one in results}))
         if on_result is not None:
             on_result(results[-1])

@@ -191,7 +191,7 @@ def _costs_a_step(case: Case, recording: Recording) -> None:
 
 def check_time_limit(case: Case) -> str:
     """An episode whose time is over ends as a timeout, unscored and closed; the next ones are played as ever."""
-    inline = _is_inline(case)
+    inline = case.is_inline(case.tasks[0])
     if inline:
         _is_quick(case)
     tasks = case.few_tasks
@@ -233,14 +233,6 @@ def check_time_limit(case: Case) -> str:
             )
     how = "in the runner's thread" if inline else "in a thread of its own"
     return f"{len(tasks)} timeouts, unscored and closed, then {len(tasks)} episodes as ever; a step runs {how}"
-
-
-def _is_inline(case: Case) -> bool:
-    env: Env = case.make_env(case.tasks[0])
-    try:
-        return env.inline
-    finally:
-        env.close()
 
 
 def _is_quick(case: Case) -> None:
