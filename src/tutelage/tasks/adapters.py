@@ -187,7 +187,7 @@ class HttpTasks(AdapterTasks):
     def _of_row(self, split: Split, row: Mapping[str, Any]) -> Task:
         if self._tasks != SERVER:
             return super()._of_row(split, row)
-        own = {"task": row["id"], "max_steps": row.get("max_steps") or self.settings["max_steps"]}
+        own = {"task": row["id"], "max_steps": self.settings["max_steps"] or row.get("max_steps")}
         content = row.get("content_hash")
         return self._task(
             row["id"],

@@ -50,7 +50,7 @@ def test_rows_are_tasks() -> None:
 def test_the_environments_own_code_is_the_user(play: Callable[..., Any]) -> None:
     env = make_env(treasure())
     assert not env.inline
-    # Won: 1; in four turns: 4 / 4, with the weight 0.5.
+    # Won: 1; the key found: 1, with the weight 0.5.
     assert play(env, WIN, seed=0) == [
         ("You are in the hall. There is a chest.", None, False, False),
         ("You are in the garden. There is a key.", None, False, False),
@@ -62,12 +62,23 @@ def test_the_environments_own_code_is_the_user(play: Callable[..., Any]) -> None
 
 
 def test_an_episode_that_is_cut_short_is_scored_as_it_is() -> None:
-    env = make_env(treasure(max_steps=2))
+    env = make_env(treasure(max_steps=3))
     env.reset(0)
     env.step(Action.of("go garden"))
-    result = env.step(Action.of("take key"))
-    assert (result.observation.text, result.reward, result.truncated) == ("You take the key.", None, True)
-    assert env.reward() == 0.5 * 4 / 2
+    env.step(Action.of("take key"))
+    result = env.step(Action.of("go hall"))
+    assert (result.observation.text, result.reward, result.truncated) == ("You are in the hall.", None, True)
+    assert env.reward() == 0.5
+    env.close()
+
+
+def test_scoring_before_the_end_is_the_end() -> None:
+    env = make_env(treasure())
+    env.reset(0)
+    env.step(Action.of("go garden"))
+    assert env.reward() == 0.0
+    with pytest.raises(EnvError, match="after the end of the episode"):
+        env.step(Action.of("take key"))
     env.close()
 
 
@@ -76,7 +87,7 @@ def test_a_stop_of_the_task_ends_it() -> None:
     env.reset(0)
     result = env.step(Action.of("give up"))
     # What the game answered, and nobody read.
-    assert (result.observation.text, result.reward, result.terminated) == ("Nothing happens.", 0.5 * 4 / 1, True)
+    assert (result.observation.text, result.reward, result.terminated) == ("Nothing happens.", 0.0, True)
     env.close()
 
 
@@ -119,7 +130,7 @@ def test_a_rollout_in_threads_leaves_nothing() -> None:
         concurrency=3,
     )
     # Odd seeds are won in four turns; in even ones the fifth turn gives up.
-    assert [one.reward for one in summary.trajectories] == pytest.approx([1.5, 0.5 * 4 / 5] * 3)
+    assert [one.reward for one in summary.trajectories] == [1.5, 0.0] * 3
     assert {one.stop_reason for one in summary.trajectories} == {StopReason.COMPLETED}
     assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == before
 

@@ -295,8 +295,9 @@ def _written(observation: Observation) -> str | list[dict[str, str]]:
 
 
 def _info(env: Env) -> dict[str, Any]:
-    """What a served environment says besides, if it has anything of the kind."""
-    return dict(getattr(env, "info", {}))
+    """What a served environment reports of its latest step, if it does: the rest may be no JSON, and nobody reads it."""
+    info: Mapping[str, Any] = getattr(env, "info", {})
+    return {"footprint": info["footprint"]} if "footprint" in info else {}
 
 
 def _line(task: Task) -> dict[str, Any]:

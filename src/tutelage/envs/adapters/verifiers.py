@@ -49,8 +49,12 @@ class VerifiersEnv(AdapterEnv):
         self._busy = threading.Lock()
 
     def reward(self) -> float | None:
-        """The recorded rewards, weighted and summed; scores the conversation so far if it has not ended. None: no reward."""
+        """The recorded rewards, weighted and summed. None: none was recorded.
+
+        Read before the end, it is the end: the conversation so far is closed and scored, and no step can follow.
+        """
         if self._main is not None and not self._main.done():
+            self._may_step = False
             self._channel.replies.put_nowait(None)
             self._run(self._rest())
         return self._score
