@@ -23,7 +23,6 @@ from typing import Any, Final
 from tutelage.envs.registry import make_env
 from tutelage.evaluation.env_check.leftovers import Leftovers, count_leftovers, end_processes, processes_with_mark
 from tutelage.evaluation.env_check.play import Recording, Seen, replay
-from tutelage.policies.base import Policy
 from tutelage.policies.registry import USUAL, make_expert
 from tutelage.tasks.base import manifest_line
 from tutelage.tasks.registry import make_task_set
@@ -140,7 +139,7 @@ def main(folder: str) -> None:
         (root / "answer.new").rename(root / "answer")
 
     do("manifest", lambda: _manifest(request))
-    do("asked", lambda: [_ask_expert(make_expert(USUAL, env=request.env), one) for one in request.asked])
+    do("asked", lambda: [_ask_expert(request.env, one) for one in request.asked])
     # In the reverse order: what an episode leaves behind in the process must not matter to the next.
     do("replayed", lambda: [_act_again(one) for one in reversed(request.replayed)][::-1])
     if request.replayed:
@@ -157,10 +156,9 @@ def _manifest(request: Request) -> list[str]:
     ]
 
 
-def _ask_expert(expert: Policy, recording: Recording) -> list[str]:
-    texts = [expert.act(so_far).text for so_far in recording.asks()]
-    expert.release(recording.asks()[0].trajectory_id)
-    return texts
+def _ask_expert(env: str, recording: Recording) -> list[str]:
+    expert = make_expert(USUAL, env=env)
+    return [expert.act(so_far).text for so_far in recording.asks()]
 
 
 def _act_again(recording: Recording) -> list[Seen]:

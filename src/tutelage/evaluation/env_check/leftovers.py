@@ -49,13 +49,15 @@ class Leftovers:
 
 
 class ActsAgain(SingleActPolicy):
-    """Acts recorded actions again. fail_at: the step at which it fails instead; None: never."""
+    """Acts the first recording of each task again. fail_at: the step at which it fails instead; None: never."""
 
     def __init__(self, recordings: Sequence[Recording], *, fail_at: int | None = None) -> None:
         self.name = "acts_again"
         self.version = "acts_again-1"
         self._fail_at = fail_at
-        self._actions = {one.task.task_id: one.actions for one in recordings}
+        self._actions: dict[str, tuple[Action, ...]] = {}
+        for one in recordings:
+            self._actions.setdefault(one.task.task_id, one.actions)
 
     def act(self, so_far: PartialTrajectory) -> Action:
         index = len(so_far.steps)
@@ -80,13 +82,15 @@ def count_leftovers(recordings: Sequence[Recording], num_episodes: int) -> Lefto
 def _play(recordings: Sequence[Recording], numbers: range) -> Counter[str]:
     endings: Counter[str] = Counter()
     for third in range(3):
+        # The expert's recording of a task comes before the random one; one third is random play.
+        again = list(reversed(recordings)) if third == 1 else recordings
         jobs = []
         for number in numbers[third::3]:
             task = recordings[number // 3 % len(recordings)].task
             jobs.append(Job(with_max_steps(task, 2) if third == 1 else task, sample_index=number))
         summary = run_rollouts(
             jobs,
-            policies={Actor.EXPERT: ActsAgain(recordings, fail_at=1 if third == 2 else None)},
+            policies={Actor.EXPERT: ActsAgain(again, fail_at=1 if third == 2 else None)},
             rule=ExpertOnly(),
             limits=Limits(max_steps=SHORT, parse_retries=0),
             concurrency=4,
@@ -119,7 +123,7 @@ def _there() -> There:
         "processes": Counter(_command(pid) for pid in _descendants()),
         "descriptors": Counter(_descriptors()),
         "temporary files": Counter(
-            "below the folder for temporary files" for _ in Path(tempfile.gettempdir()).rglob("*")
+            name for _, folders, files in os.walk(tempfile.gettempdir()) for name in (*folders, *files)
         ),
     }
 
