@@ -256,6 +256,21 @@ def test_many_big_files(sandbox, tmp_path):
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2_000_000_000
 
 
+def test_a_very_deep_tree(sandbox, tmp_path):
+    """The host may have to walk it: folders within folders, deeper than a recursion goes, then big files."""
+    if sandbox.kind != "bubblewrap":
+        pytest.skip("removing such a tree takes long; the kinds do not differ in it")
+    code = (
+        "import os\n"
+        "for _ in range(1_010): os.mkdir('d'); os.chdir('d')\n"
+        "for i in range(10_000):\n"
+        "  with open(str(i), 'wb') as file: file.write(b'x' * 8_000_000); os.fsync(file)"
+    )
+    assert python(sandbox, code, workspace=tmp_path).killed_by == "disk"
+    sandbox.run(["sh", "-c", "rm -rf d"], workspace=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_temporary_files_are_bounded_and_gone(sandbox):
     fill = "import os\nfor i in range(100):\n  open(f'/tmp/{i}', 'wb').write(b'x' * 8_000_000)"
     result = python(sandbox, fill)

@@ -47,6 +47,7 @@ def test_cells_share_names_and_only_the_last_prints(runner):
         ("input()", 1, "", "EOFError: EOF when reading a line\n"),
         ("import sys; sys.exit(3)", 3, "", ""),
         ("import sys; sys.exit('gone')", 1, "", "gone\n"),
+        ("import os; os._exit(125)", 125, "", ""),
         ("raise KeyboardInterrupt", 1, "", "KeyboardInterrupt\n"),
         ("import sys; sys.stdout.buffer.write(b'\\xff\\n')", 0, "\ufffd\n", ""),
         ("print(__name__); f = lambda: g(); g = lambda: 1; print(f())", 0, "__main__\n1\n", ""),
@@ -162,6 +163,13 @@ def test_calls_leave_nothing_for_each_other(runner):
     assert runner.run([leave]).exit_code == 0
     look = "import json, math, os; print(os.listdir('/tmp'), os.listdir('/dev/shm'), math.pi > 3, os.listdir('/proc'))"
     assert runner.run([look]).stdout == "[] [] True []\n"
+
+
+def test_output_that_floods_while_the_code_ends(runner):
+    """The host gives up on the output at the moment in which the code ends by itself: either may come first."""
+    limits = replace(WIDE, output_chars=1)
+    for size in range(4_000, 4_200, 10):
+        assert runner.run([f"print('x' * {size})"], limits=limits).killed_by in (None, "output")
 
 
 def test_no_descriptor_of_the_host_is_open(runner):

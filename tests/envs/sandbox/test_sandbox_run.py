@@ -87,6 +87,8 @@ def test_git_works_in_a_workspace(sandbox, tmp_path):
         ({"argv": []}, "empty command"),
         ({"cwd": "../x"}, "below the workspace"),
         ({"cwd": "/etc"}, "below the workspace"),
+        ({"cwd": "x\0--bind\0/\0/host"}, "NUL character"),
+        ({"env": {"A": "x\0y"}}, "NUL character"),
         ({"workspace": Path("/no/such/folder")}, "Make it first"),
         ({"readonly": {Path("/no/such/file"): "/opt/x"}}, "expected what exists"),
         ({"readonly": {Path("/usr"): "opt/x"}}, "absolute path"),

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult, Stop
 from tutelage.envs.sandbox.status import Status
 from tutelage.envs.sandbox.supervise import Finished, supervise
-from tutelage.envs.sandbox.system import WORKSPACE, base_env, counts_processes_per_sandbox, inner_python
+from tutelage.envs.sandbox.system import WORKSPACE, WRAPPER_ENV, base_env, counts_processes_per_sandbox, inner_python
 from tutelage.errors import ConfigError, EnvError
 
 CPU_SIGNALS: Final = (128 + 24, 128 + 9)
@@ -128,6 +128,7 @@ class Sandbox(ABC):
                 prepared.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                env=WRAPPER_ENV,
                 pass_fds=(*prepared.fds, *fds),
                 start_new_session=True,
             )
@@ -180,6 +181,9 @@ def _check(request: Request) -> None:
         raise ConfigError(f"sandbox: workspace {request.workspace} is not a folder. Make it first.")
     if request.cwd.is_absolute() or ".." in request.cwd.parts:
         raise ConfigError(f"sandbox: cwd is '{request.cwd}', expected a path below the workspace, without '..'.")
+    texts = [str(request.cwd), *request.argv, *request.env, *request.env.values(), *request.readonly.values()]
+    if any("\0" in text for text in texts):
+        raise ConfigError("sandbox: a NUL character in the command, its cwd, env or readonly; expected none.")
     for source, target in request.readonly.items():
         if not source.exists() or not PurePosixPath(target).is_absolute():
             raise ConfigError(f"sandbox: readonly {source} -> {target!r}, expected what exists -> absolute path.")

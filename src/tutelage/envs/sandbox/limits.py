@@ -13,6 +13,10 @@ Stop = Literal["timeout", "cpu", "memory", "processes", "output", "disk"]
 FLOOD_FACTOR: Final = 4096
 """A command is stopped when it has written this many times `output_chars` bytes: reading a flood costs the host time."""
 
+OVERHEAD_MB: Final = 64
+"""Memory beyond `memory_mb` that all processes together may use: what the sandbox itself takes, and enough that a single
+process meets its own limit first, as an error that it can see."""
+
 CUT_MARK: Final = "\n[... output cut ...]\n"
 """Stands where output was left out."""
 
@@ -25,7 +29,7 @@ class SandboxUnsafe(UserWarning):
 class SandboxLimits:
     """Bounds of one command. Times are seconds, sizes are MiB.
 
-    `memory_mb` holds for the address space of each process, and for the memory of all processes together; temporary
+    `memory_mb` holds for the address space of each process, and (with `OVERHEAD_MB`) for the memory of all together; temporary
     files count against a bound of the same size of their own. `processes` counts threads too, where the kernel can
     count them per sandbox.
     """

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tutelage.envs.sandbox.base import Sandbox, file_with, limit_arguments, out_of_cpu
 from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.choose import Kind, make_sandbox
-from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult
+from tutelage.envs.sandbox.limits import OVERHEAD_MB, SandboxLimits, SandboxResult
 from tutelage.envs.sandbox.pump import Pump, open_pipes
 from tutelage.envs.sandbox.unshare import INSIDE, script
 from tutelage.errors import EnvError
@@ -167,7 +167,8 @@ class _Zygote:
         call = {
             "seconds": limits.seconds,
             "processes": limits.processes,
-            "memory_bytes": limits.memory_mb << 20,
+            "tmp_bytes": limits.memory_mb << 20,
+            "total_bytes": (limits.memory_mb + OVERHEAD_MB) << 20,
             # Calls share a user namespace, so the kernel would count the processes of all of them.
             "limits": [*limit_arguments(limits)[:3], 0],
         }
@@ -178,7 +179,7 @@ def _result(outcome: dict[str, Any], pump: Pump, limits: SandboxLimits, seconds:
     stdout, cut_stdout = pump.stdout.text()
     stderr, cut_stderr = pump.stderr.text()
     stopped = outcome["stopped"] or out_of_cpu(outcome["code"], outcome["cpu"], limits)
-    if stopped is None and outcome["code"] == 125:
+    if stopped is None and not outcome["begun"]:
         raise EnvError(f"a call of the Python sandbox could not be set up: {stderr.strip()}")
     return SandboxResult(
         exit_code=None if stopped else outcome["code"],

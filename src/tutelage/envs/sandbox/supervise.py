@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tutelage.envs.sandbox.inside.watch import excess
-from tutelage.envs.sandbox.limits import BoundedOutput, SandboxLimits, Stop
+from tutelage.envs.sandbox.limits import OVERHEAD_MB, BoundedOutput, SandboxLimits, Stop
 from tutelage.envs.sandbox.pump import Pump, open_pipes
 from tutelage.envs.sandbox.system import WRAPPER_ENV
 
@@ -24,7 +24,10 @@ DISK_TICKS: Final = 10
 """Looks at the disk are this many times rarer."""
 
 MOST_FILES: Final = 100_000
-"""Files and folders below /tmp inside a sandbox."""
+"""Files and folders in a workspace, or below /tmp inside a sandbox."""
+
+WALK_SECONDS: Final = 1.0
+"""How long a workspace is walked; one that takes longer counts as too big."""
 
 GRACE: Final = 5.0
 """Seconds that a killed process may take to be gone."""
@@ -141,10 +144,10 @@ class _Watch:
     ) -> None:
         self._pid = process.pid
         self._limits = limits
-        self._processes = limits.processes + extra_processes
+        self._processes = limits.processes + extra_processes + 1
         self._workspace = workspace
         self._first_process = first_process
-        self._free = _free_bytes(workspace) if workspace else 0
+        self._free = _free(workspace) if workspace else (0, 0)
         self._deadline = start + limits.seconds
         self._next_look = start + TICK
         self._ticks = 0
@@ -163,17 +166,19 @@ class _Watch:
         self._ticks += 1
         if self._ticks % DISK_TICKS == 0 and (self._workspace_too_big() or self._too_many_files()):
             return "disk"
-        found = excess(self._pid, self._processes, self._limits.memory_mb << 20)
-        return "processes" if found == "processes" else "memory" if found == "memory" else None
+        return excess(self._pid, self._processes, (self._limits.memory_mb + OVERHEAD_MB) << 20)
 
     def _workspace_too_big(self) -> bool:
         """Whether the workspace has grown by more than allowed. It is walked only if the disk has lost that much."""
+        if self._workspace is None:
+            return False
         bound = self._limits.disk_mb << 20
-        if self._workspace is None or self._free - _free_bytes(self._workspace) < bound:
+        now = _free(self._workspace)
+        if self._free[0] - now[0] < bound and self._free[1] - now[1] < MOST_FILES:
             return False
         # Others write to the same disk. How big it was before is not known, and counted as nothing: the workspace of
         # a task is small beside the bound.
-        return _tree_bytes(self._workspace) > bound
+        return _is_bigger(self._workspace, bound)
 
     def _too_many_files(self) -> bool:
         """Whether /tmp inside holds so many files that their entries, which its size does not count, fill memory."""
@@ -190,15 +195,27 @@ class _Watch:
         return found.f_files - found.f_ffree > MOST_FILES
 
 
-def _free_bytes(folder: Path) -> int:
+def _free(folder: Path) -> tuple[int, int]:
+    """Bytes and files for which the disk has room."""
     found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    return found.f_bavail * found.f_frsize, found.f_favail
 
 
-def _tree_bytes(folder: Path) -> int:
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
-    return total
+def _is_bigger(folder: Path, bound: int) -> bool:
+    """Whether a tree holds more bytes, or more than `MOST_FILES` files. It may change meanwhile, and be of any depth."""
+    size, files = 0, 0
+    queue = [str(folder)]
+    deadline = time.monotonic() + WALK_SECONDS
+    while queue:
+        if time.monotonic() > deadline:
+            return True
+        with contextlib.suppress(OSError), os.scandir(queue.pop()) as entries:
+            for entry in entries:
+                files += 1
+                if entry.is_dir(follow_symlinks=False):
+                    queue.append(entry.path)
+                else:
+                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+                if size > bound or files > MOST_FILES:
+                    return True
+    return False

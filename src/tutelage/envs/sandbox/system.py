@@ -35,10 +35,10 @@ ETC_FILES: Final = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", 
 
 # bash says -u for the number of processes, dash -p; sizes are KiB (-v) and blocks of 512 bytes (-f) in both.
 LIMITED: Final = (
-    'ulimit -c 0; ulimit -n 256; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; '
-    'if [ "$4" -gt 0 ]; then ulimit -u "$4" 2>/dev/null || ulimit -p "$4"; fi; shift 4; "$@"; exit $?'
+    '{ ulimit -c 0; ulimit -n 256; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; '
+    'if [ "$4" -gt 0 ]; then ulimit -u "$4" || ulimit -p "$4"; fi; } 2>/dev/null; shift 4; "$@"; exit $?'
 )
-"""Shell text that sets the limits it is given and runs the command. The shell stays, as the first process inside: a
+"""Shell text that sets the limits it is given (those that are tighter already stay) and runs the command. The shell stays, as the first process inside: a
 command could not be that, since the kernel keeps most signals from it."""
 
 

@@ -6,8 +6,7 @@ imports nothing but the standard library.
 """
 
 import os
-
-PAGE = os.sysconf("SC_PAGE_SIZE")
+from typing import Literal
 
 
 def descendants(pid: int, most: int) -> list[int]:
@@ -37,9 +36,9 @@ def memory_bytes(pid: int) -> int:
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith((b"RssAnon:", b"RssShmem:")))
 
 
-def excess(pid: int, processes: int, memory: int) -> str | None:
-    """Which bound the processes below `pid` break together: ``processes``, ``memory`` (bytes) or none."""
-    members = descendants(pid, processes)
+def excess(pid: int, processes: int, memory: int) -> Literal["processes", "memory"] | None:
+    """Which bound a process and those below it break together: ``processes``, ``memory`` (bytes) or none."""
+    members = [pid, *descendants(pid, processes)]
     if len(members) > processes:
         return "processes"
     return "memory" if sum(map(memory_bytes, members)) > memory else None
