@@ -43,7 +43,7 @@ def test_bombs(episode: Begin, command: str, endings: tuple[str, ...]) -> None:
     started = time.monotonic()
     last = play("bash", command=command).observation.text.split("\n")[-1]
     assert any(ending in last for ending in endings), last
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 30
     assert play("bash", command="rm -f big; echo alive").observation.text.startswith("alive\n[exit status 0")
     assert processes_of(env._scratch) == []
 

@@ -174,7 +174,7 @@ def test_output_keeps_its_beginning_and_its_end(episode: Begin) -> None:
 
 def test_what_is_no_text_is_shown_with_marks(episode: Begin) -> None:
     _, play = episode()
-    assert text_of(play("bash", command=r"printf 'a\xff\0b\n'")) == "a\ufffd\0b\n[exit status 0]"
+    assert text_of(play("bash", command=r"printf 'a\xff\0b\n'")) == "a\ufffd\ufffdb\n[exit status 0]"
     assert text_of(play("bash", command="exit 3")) == "[exit status 3]"
     assert text_of(play("bash", command="echo 'unclosed")).endswith("[exit status 2]")
 

@@ -186,15 +186,10 @@ def _marks(folder: Path, paths: Sequence[str]) -> dict[str, tuple[int, ...] | No
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder that an agent wrote to: links are not followed, and folders made unreadable are opened first."""
-
-    def open_up(_function: Any, path: str, _error: Any) -> None:
-        parent = os.path.dirname(path)
-        for name in (parent, path):
-            if os.path.isdir(name) and not os.path.islink(name):
-                os.chmod(name, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, onerror=lambda *_: None)
-        elif os.path.lexists(path):
-            os.unlink(path)
-
-    shutil.rmtree(folder, onerror=open_up)
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(parent, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -13,10 +13,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tutelage.envs.repo.bugs import Bugs, bug_maker, mutated, statement_of
+from tutelage.envs.repo.bugs import MUTANT_LIMITS, Bugs, bug_maker, mutated, statement_of
 from tutelage.envs.repo.embedded import BUG_LIST, PACKAGES, bug_list, package_tree
 from tutelage.envs.repo.patch import make_patch
 from tutelage.envs.repo.tree import Tree, read_folder
@@ -55,14 +56,18 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the list of the embedded packages")
     parser.add_argument("--folder", type=Path, help="a package with tests, instead of the embedded ones")
     parser.add_argument("--out", type=Path, help="where its rows go, JSON lines")
-    parser.add_argument("--per-function", type=int, default=PER_FUNCTION)
+    parser.add_argument("--per-function", type=int, default=PER_FUNCTION, help="candidates per function")
+    parser.add_argument(
+        "--cpu-seconds", type=int, default=MUTANT_LIMITS.cpu_seconds, help="of one run of all tests of the folder"
+    )
     chosen = parser.parse_args()
     if (chosen.folder is None) != (chosen.out is None):
         parser.error("--folder and --out belong together")
     sandbox = make_sandbox()
     if chosen.folder is not None:
         name, tree = chosen.folder.absolute().name, read_folder(chosen.folder)
-        with bug_maker(tree, sandbox, name) as maker:
+        limits = replace(MUTANT_LIMITS, cpu_seconds=chosen.cpu_seconds)
+        with bug_maker(tree, sandbox, name, limits) as maker:
             bugs = maker.find(chosen.per_function)
         text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in bug_rows(tree, bugs, name))
         chosen.out.write_text(text, encoding="utf-8")

@@ -95,9 +95,11 @@ def path_below(text: str, directory: str) -> str:
 def steady(text: str) -> str:
     """Output of programs without what differs from run to run: the seconds of pytest's summary, addresses of objects.
 
+    Zero bytes, which no chat format carries, become U+FFFD, as other bytes that are no text have before.
+
     Example: ``1 failed, 3 passed in 0.12s`` -> ``1 failed, 3 passed in 0.00s``
     """
-    return _ADDRESS.sub(" at 0x0>", _DURATION.sub(r"\1 in 0.00s\2", text))
+    return _ADDRESS.sub(" at 0x0>", _DURATION.sub(r"\1 in 0.00s\2", text)).replace("\0", "\ufffd")
 
 
 def ending(result: SandboxResult, limits: SandboxLimits, directory: str, changes: Sequence[Change]) -> str:

@@ -23,6 +23,7 @@ CLOCK_START: Final = 978_307_200
 listings come out the same in every run."""
 
 MAX_FILES: Final = 100_000
+"""Files and folders of a workspace."""
 READ_LIMIT: Final = 4 << 20
 """Largest file that the editor opens, bytes."""
 
@@ -144,7 +145,7 @@ class Workspace:
     def _scan(self) -> dict[str, tuple[int, ...]] | None:
         """Path -> mark of every file and link. None: too many or too large. Opens what the agent made unreadable."""
         found: dict[str, tuple[int, ...]] = {}
-        total = 0
+        total = number = 0
         stack = [""]
         while stack:
             parent = stack.pop()
@@ -157,7 +158,8 @@ class Workspace:
                     path = f"{parent}/{item.name}" if parent else item.name
                     status = item.stat(follow_symlinks=False)
                     total += status.st_blocks * 512
-                    if len(found) > MAX_FILES or total > self._max_bytes:
+                    number += 1
+                    if number > MAX_FILES or total > self._max_bytes:
                         return None
                     if stat.S_ISDIR(status.st_mode):
                         stack.append(path)
