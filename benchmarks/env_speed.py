@@ -5,8 +5,8 @@
 
 Each row is a process of its own. The scripted expert plays each task once, unmeasured; then all episodes are made and
 reset, and its actions are acted in them in turns, one step each, until the time is over or all have ended, when new
-episodes are made. Only `step` is timed, and `admissible` where it is a list. Environments that compute in this process
-are played on one thread; those that wait for a process of their own, by as many threads as episodes, at most 16.
+episodes are made. `step` and `admissible` are timed. Environments that compute in this process are played on one thread, and
+their time is CPU time; those that wait for processes of their own, by as many threads as episodes, at most 16, in real time.
 
 Memory is the resident memory of the process and its children when all episodes stand in the middle, less that of the
 process before it loaded the environment, so it holds the world (catalogue, passages), the code and the episodes.
@@ -122,28 +122,30 @@ def measure(case: Case, live: int, seconds: float) -> dict[str, Any]:
     scripts = [expert_actions(task) for task in tasks]
     gc.collect()
     num_steps = num_episodes = 0
-    step_seconds = reset_seconds = 0.0
+    step_seconds = start_seconds = 0.0
     held: int | None = None
+    inline = is_inline(tasks[0])
+    clock = time.process_time if inline else time.perf_counter
     while not num_steps or step_seconds < seconds:
-        began = time.perf_counter()
+        began = clock()
         episodes = [(make_env(tasks[i % len(tasks)]), scripts[i % len(tasks)]) for i in range(live)]
         with ThreadPoolExecutor(min(live, MAX_THREADS)) as threads:
-            work = map if episodes[0][0].inline else threads.map
+            work = map if inline else threads.map
             try:
                 for _ in work(lambda one: one[0].reset(0), episodes):
                     pass
-                reset_seconds += time.perf_counter() - began
+                start_seconds += clock() - began
                 num_episodes += live
                 half = max(len(script) for script in scripts) // 2
                 for part in (slice(0, half), slice(half, None)):
                     jobs = [(env, script[part]) for env, script in episodes]
                     left = seconds - step_seconds
-                    began = time.perf_counter()
-                    if episodes[0][0].inline:
+                    began = clock()
+                    if inline:
                         num_steps += in_turns(jobs)
                     else:
                         num_steps += sum(threads.map(partial(act_until, began + left), jobs))
-                    step_seconds += time.perf_counter() - began
+                    step_seconds += clock() - began
                     if held is None:
                         held = memory(process) - before
             finally:
@@ -153,9 +155,17 @@ def measure(case: Case, live: int, seconds: float) -> dict[str, Any]:
         "num_steps": num_steps,
         "num_tasks": len(tasks),
         "steps_per_second": num_steps / step_seconds,
-        "reset_ms": 1e3 * reset_seconds / num_episodes,
+        "start_ms": 1e3 * start_seconds / num_episodes,
         "memory_mb": (held or 0) / 2**20,
     }
+
+
+def is_inline(task: Any) -> bool:
+    from tutelage.envs.registry import make_env
+
+    env = make_env(task)
+    env.close()
+    return env.inline
 
 
 def expert_actions(task: Any) -> list[Any]:
@@ -208,11 +218,10 @@ def row_text(row: dict[str, Any]) -> str:
     if "missing" in row:
         return f"| {row['label']} | {row['live']} | - | - | - | {row['missing']} |"
     speed = row["steps_per_second"]
-    return (
-        f"| {row['label']} | {row['live']} | {speed:,.0f} | {row['reset_ms']:,.2f} | {row['memory_mb']:,.0f} | |"
-        if speed >= 100
-        else f"| {row['label']} | {row['live']} | {speed:,.1f} | {row['reset_ms']:,.1f} | {row['memory_mb']:,.0f} | |"
-    )
+    shown = f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}"
+    start = row["start_ms"]
+    took = f"{start:,.0f}" if start >= 100 else f"{start:.2g}"
+    return f"| {row['label']} | {row['live']} | {shown} | {took} | {row['memory_mb']:,.0f} | |"
 
 
 def table(result: dict[str, Any]) -> str:
@@ -222,12 +231,12 @@ def table(result: dict[str, Any]) -> str:
         f"Command: `{result['command']}`  ",
         f"Machine: {result['machine']}",
         "",
-        "The actions of the scripted expert, one step of each live episode in turn; a fresh process for each row. `reset`",
+        "The actions of the scripted expert, one step of each live episode in turn; a fresh process for each row. `start`",
         "is making and resetting one episode. Memory is above that of the process before it loaded the environment, children",
-        "included, and holds the world, the code and all live episodes. alfworld, repo and python work in processes of their",
-        "own and are played by up to 16 threads.",
+        "included, and holds the world, the code and all live episodes. household, shop and search compute on one thread (CPU time);",
+        "alfworld, repo and python work in processes of their own, played by up to 16 threads (real time).",
         "",
-        "| environment | live episodes | steps/s | reset ms | memory MB |",
+        "| environment | live episodes | steps/s | start ms | memory MB |",
         "|---|---|---|---|---|",
         *(row_text(row).removesuffix(" |") for row in result["rows"]),
     ]
