@@ -21,6 +21,7 @@ from tutelage.envs.sandbox import (
     make_sandbox,
     shared_runner,
 )
+from tutelage.envs.sandbox.inside.watch import descendants
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -213,6 +214,21 @@ def test_closing_leaves_no_process_and_no_descriptor(sandbox):
     runner.close()
     assert process.returncode is not None
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_closing_kills_an_interpreter_that_does_not_end(sandbox, monkeypatch):
+    monkeypatch.setattr("tutelage.envs.sandbox.python_runner.GRACE", 0.2)
+    runner = PythonRunner(sandbox)
+    runner.run(["print(1)"])
+    inside = descendants(runner._zygote._process.pid, 100)
+    for pid in inside:
+        os.kill(pid, signal.SIGSTOP)
+    runner.close()
+    deadline = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{pid}") for pid in inside) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert inside
+    assert not [pid for pid in inside if os.path.exists(f"/proc/{pid}")]
 
 
 def test_a_runner_that_outlives_the_thread_that_started_it(sandbox):

@@ -20,6 +20,7 @@ from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.choose import Kind, make_sandbox
 from tutelage.envs.sandbox.limits import OVERHEAD_MB, SandboxLimits, SandboxResult
 from tutelage.envs.sandbox.pump import Pump, open_pipes
+from tutelage.envs.sandbox.supervise import kill_tree
 from tutelage.envs.sandbox.unshare import INSIDE, script
 from tutelage.errors import EnvError
 
@@ -160,7 +161,7 @@ class _Zygote:
         try:
             self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            kill_tree(self._process)
             self._process.wait()
 
     def _send(self, limits: SandboxLimits, fds: list[int]) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 
-from tutelage.envs.sandbox.supervise import kill_process
+from tutelage.envs.sandbox.supervise import kill_tree
 
 
 class Status:
@@ -33,7 +33,8 @@ class Status:
         """Kill the first process inside, and with it all others. The direct child ends when the last one is gone."""
         pid = self.first_process
         if pid is None:
-            kill_process(process)
+            # What is about to become the first process may still wait for a word of the direct child.
+            kill_tree(process)
         # Once the direct child has ended, the number may be another process's.
         elif os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             with contextlib.suppress(ProcessLookupError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tutelage.envs.sandbox.inside.watch import excess
+from tutelage.envs.sandbox.inside.watch import descendants, excess
 from tutelage.envs.sandbox.limits import OVERHEAD_MB, BoundedOutput, SandboxLimits, Stop
 from tutelage.envs.sandbox.pump import Pump, open_pipes
 from tutelage.envs.sandbox.system import WRAPPER_ENV
@@ -115,6 +115,13 @@ def kill_process(process: subprocess.Popen[bytes]) -> None:
     """Kill the direct child. (`Popen.kill` would first ask for its exit status, and so take it from `supervise`.)"""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL)
+
+
+def kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """Kill the direct child and all below it that are there now."""
+    for pid in [*descendants(process.pid, MOST_FILES), process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _reap(process: subprocess.Popen[bytes]) -> float:
