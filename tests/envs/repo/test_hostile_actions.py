@@ -39,7 +39,7 @@ def processes_of(folder: Path) -> list[str]:
     ],
 )
 def test_bombs(episode: Begin, command: str, endings: tuple[str, ...]) -> None:
-    env, play = episode(bash_seconds=3, memory_mb=256, disk_mb=128, output_chars=200)
+    env, play = episode(bash_seconds=2, memory_mb=256, disk_mb=128, output_chars=200)
     started = time.monotonic()
     last = play("bash", command=command).observation.text.split("\n")[-1]
     assert any(ending in last for ending in endings), last

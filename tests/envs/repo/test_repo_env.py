@@ -15,6 +15,7 @@ from tutelage.envs.repo.patch import apply_patch
 from tutelage.envs.repo.problem import Problem
 from tutelage.envs.repo.settings import FORMATS
 from tutelage.envs.sandbox.base import Sandbox
+from tutelage.envs.sandbox.limits import SandboxUnsafe
 from tutelage.errors import ConfigError, EnvError
 from tutelage.types import Action, ParsedCall, Task
 
@@ -262,3 +263,17 @@ def test_no_file_of_ours_is_visible(episode: Begin) -> None:
     )
     assert "No module named 'tutelage'" in text
     assert text.count("No such file or directory") + text.count("Permission denied") >= 4
+
+
+def test_limits_alone_are_a_last_resort_and_work(episode: Begin) -> None:
+    with pytest.warns(SandboxUnsafe, match="without isolation"):
+        _, play = episode(sandbox="rlimit", allow_unsafe=True)
+    assert text_of(play("bash", command="cd shop && ls")).startswith("__init__.py\nprices.py\n[exit status 0; working")
+    assert "2 failed, 1 passed" in text_of(play("bash", command="cd .. && pytest -q tests | tail -n 1"))
+    play("edit", command="str_replace", path="shop/prices.py", old_str="+ each", new_str="* each")
+    assert play("submit").reward == 1.0
+
+
+def test_unsafe_is_refused_unless_allowed(shop_task: Callable[..., Task]) -> None:
+    with pytest.raises(ConfigError, match="it isolates nothing, and allow_unsafe is False"):
+        RepoEnv(shop_task(sandbox="rlimit")).reset(0)
