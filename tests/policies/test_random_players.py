@@ -54,10 +54,10 @@ def test_the_calculator_uses_numbers_of_the_text():
         assert one.endswith(")</python>")
         terms = one[len("<python>print(") : -len(")</python>")].split()
         assert set(terms[::2]) <= {"3", "12"}
-        assert set(terms[1::2]) <= {"+", "-", "*"}
+        assert set(terms[1::2]) <= {"+", "-", "*", "//", "%"}
 
 
-@pytest.mark.parametrize("name", ["household", "shop", "search"])
+@pytest.mark.parametrize("name", ["household", "shop", "search", "python"])
 def test_every_environment_has_random_play(name: str):
     task = load_tasks(name, "train", count=1)[0]
     env = make_env(task)

@@ -155,6 +155,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         footprints={"text": "tutelage.supervision.footprints.python:python_footprints"},
         instructions="tutelage.envs.python.env:INSTRUCTIONS",
         random_player="tutelage.policies.random_players:python_random",
+        open_words="tutelage.envs.python.templates:open_words",
     ),
 }
 """Environments of tutelage itself, in the order in which they are listed."""

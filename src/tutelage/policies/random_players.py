@@ -70,10 +70,10 @@ def search_random(so_far: PartialTrajectory, admissible: Sequence[str] | None, r
 
 def python_random(so_far: PartialTrajectory, admissible: Sequence[str] | None, rng: random.Random) -> str:
     """Computes something with numbers of the texts, or answers with one."""
-    numbers = _NUMBER.findall(so_far.observation.text) or ["1"]
+    numbers = [one for one in _NUMBER.findall(so_far.observation.text) if len(one) <= 5] or ["1"]
     if rng.random() < 0.7 or not so_far.steps:
         terms = [rng.choice(numbers)]
         for _ in range(rng.randint(1, 3)):
-            terms += [rng.choice(["+", "-", "*"]), rng.choice(numbers)]
+            terms += [rng.choice(["+", "-", "*", "//", "%"]), rng.choice(numbers)]
         return f"<python>print({' '.join(terms)})</python>"
     return f"<answer>{rng.choice(numbers)}</answer>"

@@ -227,3 +227,8 @@ def vocabulary() -> tuple[str, ...]:
     for template in TEMPLATES:
         found.update(re.findall(r"[A-Za-z]+|[^\w\s]", SLOT.sub(" ", template.text)))
     return tuple(sorted(found))
+
+
+def open_words() -> frozenset[str]:
+    """The words that name people and things, in lower case: any other would do as well."""
+    return frozenset(word.lower() for words in (NAMES, THINGS, BOXES) for word in words)

@@ -117,7 +117,6 @@ def _changes_nothing(case: Case, recording: Recording, index: int, action: Actio
     where = f"{recording.where}, {what} before step {index}"
     try:
         *_, before = replay(env, recording, index)
-        worth = env.reward() or 0.0
         after = look(env, env.step(action))
         # A world with a limit of its own may have met it by this very step.
         truncated = after.truncated and limit is not None
@@ -125,7 +124,6 @@ def _changes_nothing(case: Case, recording: Recording, index: int, action: Actio
             ("state_hash", after.state_hash, before.state_hash),
             ("admissible", after.admissible, before.admissible),
             ("progress", after.progress, before.progress),
-            ("reward of the episode", env.reward() or 0.0, worth),
             ("reward of the step", after.reward or 0.0, 0.0),
             ("end", _flags(after.terminated, truncated), _flags(False, False)),
         ):

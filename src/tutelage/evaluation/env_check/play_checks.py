@@ -10,7 +10,8 @@ from statistics import fmean
 from typing import Final
 
 from tutelage.envs.base import is_no_effect
-from tutelage.envs.registry import load_place
+from tutelage.envs.registry import ADAPTERS, load_place
+from tutelage.errors import SupervisionError
 from tutelage.evaluation.env_check.case import EXPERT, NO_OP, NONSENSE_PLAYER, RANDOM, TAKE_OVER, Case
 from tutelage.evaluation.env_check.play import Recording
 from tutelage.evaluation.env_check.report import Fault, Skip, listed, short
@@ -205,7 +206,13 @@ def check_footprints(case: Case) -> str:
         for recording in case.recordings():
             if recording.player != EXPERT and recording.task.task_id not in few:
                 continue
-            footprints = _footprints(recording, kind)
+            try:
+                footprints = _footprints(recording, kind)
+            except SupervisionError as error:
+                # An adapter cannot know whether the world behind it says what a step read and wrote.
+                if case.spec.name in ADAPTERS and "footprints" not in recording.task.settings:
+                    raise Skip(str(error).splitlines()[0]) from None
+                raise
             num_steps += len(footprints)
             if recording.player == EXPERT and footprints:
                 graph = build_graph(footprints)
