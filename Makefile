@@ -33,6 +33,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/env_speed.py
 	$(BIN)/python benchmarks/graph_statistics.py
 	$(BIN)/python benchmarks/shop_speed.py
+	$(BIN)/python benchmarks/repo_speed.py
 	$(BIN)/python benchmarks/sandbox_speed.py
 	$(BIN)/python benchmarks/search_speed.py
 	$(BIN)/python benchmarks/rollout_speed.py
