@@ -85,7 +85,7 @@ def test_a_bug_and_its_repair(shop: Problem, judged: Callable[[Tree], Judgement]
 
 
 def test_tests_and_their_configuration_are_the_tasks_own(shop: Problem, judged: Callable[[Tree], Judgement]) -> None:
-    assert guarded_tree(shop.tree.changed(LEFT_OUT), shop.tests) == shop.tree
+    assert guarded_tree(shop.tree.changed(LEFT_OUT), shop.tests, shop.tree) == shop.tree
     found = judged(shop.tree.changed(LEFT_OUT))
     assert (found.solved, found.num_passed, found.trouble) == (False, 1, "")
     assert shop.fix is not None
@@ -105,18 +105,26 @@ def test_a_tree_that_meddles_with_its_tests_solves_nothing(
 @pytest.mark.parametrize("in_the_way", [{"tests": Entry(b"/etc", LINK)}, {"tests": Entry(b"a file")}, {"tests/test_prices.py/x": Entry(b"")}])  # fmt: skip
 def test_what_stands_where_tests_belong_goes_away(shop: Problem, in_the_way: dict[str, Entry]) -> None:
     final = shop.tree.changed({"tests/test_prices.py": None}).changed(in_the_way)
-    assert guarded_tree(final, shop.tests) == shop.tree
+    assert guarded_tree(final, shop.tests, shop.tree) == shop.tree
 
 
 def test_deleted_tests_come_back_and_deleted_sources_do_not(shop: Problem) -> None:
-    assert guarded_tree(Tree({}), shop.tests) == shop.tests
+    assert guarded_tree(Tree({}), shop.tests, shop.tree) == shop.tests
 
 
-def test_own_modules_stay(shop: Problem) -> None:
+def test_own_modules_stay() -> None:
     own = Tree(
-        {"shop/json.py": Entry(b""), "helper.py": Entry(b""), "docs/statistics.md": Entry(b""), "random": Entry(b"")}
+        {
+            "shop/json.py": Entry(b""),
+            "helper.py": Entry(b""),
+            "docs/statistics.md": Entry(b""),
+            "random": Entry(b""),
+            "src/packaging/version.py": Entry(b""),
+        }
     )
-    assert guarded_tree(own, Tree({})) == own
+    # A project may be called like a module, if it always was.
+    assert guarded_tree(own, Tree({}), Tree({"src/packaging/tags.py": Entry(b"")})) == own
+    assert list(guarded_tree(own, Tree({}), Tree({}))) == ["docs/statistics.md", "helper.py", "random", "shop/json.py"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,20 @@ def test_a_lost_episode_is_cleaned_up(shop_task: Callable[..., Task], sandbox: S
     folder = env._scratch
     del env
     assert not folder.exists()
+
+
+def test_closed_while_a_command_runs(shop_task: Callable[..., Task], sandbox: Sandbox) -> None:
+    env = RepoEnv(shop_task())
+    env.reset(0)
+    call = action_of(env.action_format, ParsedCall(name="bash", arguments={"command": "touch started; sleep 1"}))
+    thread = threading.Thread(target=env.step, args=(call,))
+    thread.start()
+    while not (env._scratch / "work" / "started").exists():
+        time.sleep(0.01)
+    env.close()
+    assert env._scratch.exists()
+    thread.join()
+    assert not env._scratch.exists()
 
 
 def test_a_verifier_that_fails_gives_no_reward(episode: Begin) -> None:

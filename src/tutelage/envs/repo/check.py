@@ -47,7 +47,8 @@ TEST_CONFIGURATION: Final = frozenset(
 START_FILES: Final = frozenset(("sitecustomize.py", "usercustomize.py"))
 """Files that an interpreter runs by itself when it starts."""
 
-TOOL_NAMES: Final = frozenset(("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py", "xdist"))
+SHADOWED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py"}
+"""Modules that a tree must not bring along unless it always had."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,28 +80,29 @@ def is_guarded(path: str) -> bool:
     return is_test or name in TEST_CONFIGURATION or name in START_FILES
 
 
-def guarded_tree(final: Tree, tests: Tree) -> Tree:
+def guarded_tree(final: Tree, tests: Tree, original: Tree) -> Tree:
     """The tree to be judged: the agent's files, but tests and test configuration as they are in `tests`.
 
-    Left out of the agent's: other guarded files, compiled files, modules at the top that would be imported in place of
-    the standard library's or of pytest's parts, and whatever stands where a test file belongs.
+    Left out of the agent's: other guarded files, compiled files, new modules at the top that would be imported in place
+    of the standard library's or of pytest's parts, and whatever stands where a test file belongs.
     """
+    own = {_top_module(path) for path in original}
     folders = {"/".join(path.split("/")[:index]) for path in tests for index in range(1, path.count("/") + 1)}
 
     def taken(path: str) -> bool:
         parts = path.split("/")
         in_the_way = path in folders or any("/".join(parts[:index]) in tests for index in range(1, len(parts)))
         compiled = "__pycache__" in parts or path.endswith((".pyc", ".pyo", ".pth"))
-        return not (is_guarded(path) or path in tests or in_the_way or compiled or _shadows(path))
+        shadows = _top_module(path) not in own and _top_module(path) in SHADOWED
+        return not (is_guarded(path) or path in tests or in_the_way or compiled or shadows)
 
     return Tree({**final.only(taken), **tests})
 
 
-def _shadows(path: str) -> bool:
-    top = path.removeprefix("src/").split("/")[0]
-    name = top.split(".")[0]
-    importable = "/" in path.removeprefix("src/") or top.endswith((".py", ".so"))
-    return importable and (name in sys.stdlib_module_names or name in TOOL_NAMES)
+def _top_module(path: str) -> str | None:
+    """Name by which a file, or the folder at the top that it is in, could be imported. None: it cannot."""
+    top, below, _ = path.removeprefix("src/").partition("/")
+    return top.split(".")[0] if below or top.endswith((".py", ".so")) else None
 
 
 def run_tests(

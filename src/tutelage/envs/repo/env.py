@@ -88,10 +88,12 @@ class RepoEnv:
         if not self._may_reset:
             raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
         self._may_reset = False
-        with self._lock:
-            self._set_up(problem_of(self.task.settings))
-            self._may_step = not self._closed
-        self._remove_if_closed()
+        try:
+            with self._lock:
+                self._set_up(problem_of(self.task.settings))
+                self._may_step = not self._closed
+        finally:
+            self._remove_if_closed()
         return Observation.of(self.problem.statement)
 
     def step(self, action: Action) -> StepResult:
@@ -101,10 +103,11 @@ class RepoEnv:
                 task_id=self.task.task_id,
                 step=self.num_steps,
             )
-        with self._lock:
-            result = self._step(self.action_format.apply(action))
-        self._remove_if_closed()
-        return result
+        try:
+            with self._lock:
+                return self._step(self.action_format.apply(action))
+        finally:
+            self._remove_if_closed()
 
     def reward(self) -> float | None:
         """1.0 if the task was submitted and solved, 0.0 if not; None if the tests could not be run."""

@@ -45,7 +45,7 @@ def judge(
     Raises EnvError if the tests could not be started: then the tree is not judged.
     """
     run = run_tests(
-        guarded_tree(final, problem.tests),
+        guarded_tree(final, problem.tests, problem.tree),
         problem.test_files,
         sandbox=sandbox,
         toolbox=toolbox,
