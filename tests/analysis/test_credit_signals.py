@@ -10,6 +10,7 @@ from tutelage.analysis.credit_signals import (
     GRAPH_SIGNALS,
     SIGNALS,
     check_signals,
+    default_signals,
     signals_of,
 )
 from tutelage.envs.registry import make_env
@@ -90,3 +91,10 @@ def test_divergence_is_there_where_a_teacher_scored_every_step(task: Task, traje
 def test_an_environment_without_footprints_is_an_error(task: Task) -> None:
     with pytest.raises(SupervisionError, match="environment 'counting' has no footprints"):
         signals_of(make_trajectory("sss"), task, ["degree"])
+
+
+def test_an_environment_is_audited_by_the_signals_it_has():
+    assert default_signals("household") == DEFAULT_SIGNALS
+    assert "l_graph" in default_signals("search")
+    assert not [name for name in default_signals("search") if name.endswith(("_exact", "_needs", "_causal"))]
+    assert "position" in default_signals("search")

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from tutelage.envs.registry import make_env
 from tutelage.errors import ConfigError
 from tutelage.policies.experts.household import HouseholdExpert
-from tutelage.policies.registry import make_expert
+from tutelage.policies.registry import make_expert, shortest_commands
+from tutelage.tasks.registry import load_tasks
+from tutelage.types import Action
 
 
 def test_an_expert_is_made_by_the_name_of_its_environment():
@@ -32,3 +35,19 @@ def test_scripted_is_the_usual_expert_of_the_environment():
 
 def test_an_environment_may_be_played_by_the_expert_of_another():
     assert isinstance(make_expert("household", env="alfworld"), HouseholdExpert)
+
+
+def test_the_planner_is_the_one_that_sees_all_or_else_the_usual_expert():
+    assert type(make_expert("planner", env="household")).__name__ == "PlannerPolicy"
+    assert type(make_expert("planner", env="search")).__name__ == "SearchExpert"
+
+
+def test_a_plan_wins_the_task():
+    task = load_tasks("search", "train", count=1)[0]
+    plan = shortest_commands(task)
+    assert plan is not None
+    env = make_env(task)
+    env.reset(task.seed)
+    assert [env.step(Action.of(one)).terminated for one in plan] == [False] * (len(plan) - 1) + [True]
+    assert env.reward() == 1.0
+    env.close()

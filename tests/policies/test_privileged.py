@@ -100,7 +100,7 @@ def test_plans_are_refused_where_there_is_none() -> None:
         make_context("plan", source="best")
     with pytest.raises(ConfigError, match="asks no expert"):
         Plan("shortest", expert=ScriptedPolicy([]))
-    with pytest.raises(ConfigError, match="planner of an environment: unknown 'counting'"):
+    with pytest.raises(ConfigError, match="task count-1: environment: unknown 'counting'"):
         Plan("shortest").text(counting_task())
     with pytest.raises(ConfigError, match="expert of an environment: unknown 'counting'"):
         Plan().text(counting_task())

@@ -16,7 +16,7 @@ from tutelage.envs.base import is_no_effect
 from tutelage.errors import ConfigError, SupervisionError
 from tutelage.supervision.aptitude import AptitudeConfig, step_aptitude
 from tutelage.supervision.dependency_graph import build_graph
-from tutelage.supervision.footprints import KINDS, footprints_of
+from tutelage.supervision.footprints import KINDS, footprints_of, has_footprints
 from tutelage.types import DependencyGraph, StepAptitude, Task, Trajectory
 
 GRAPH_SIGNALS: Final[Mapping[str, AptitudeConfig]] = {
@@ -79,6 +79,11 @@ def check_signals(names: Iterable[str]) -> tuple[str, ...]:
     if not wanted:
         raise ConfigError(f"audit: no signal named, expected some of: {', '.join(SIGNALS)}")
     return tuple(name for name in SIGNALS if name in wanted)
+
+
+def default_signals(env: str) -> tuple[str, ...]:
+    """The usual names, without those whose kind of footprints an environment does not have."""
+    return tuple(name for name in DEFAULT_SIGNALS if name not in _GRAPH or has_footprints(env, _GRAPH[name].footprints))
 
 
 def signals_of(

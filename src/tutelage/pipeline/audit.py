@@ -23,7 +23,7 @@ def audit_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
     def act(tell: Tell) -> dict[str, Any]:
         from tutelage.analysis.credit import score_cases
         from tutelage.analysis.credit_audit import run_audit
-        from tutelage.analysis.credit_signals import DEFAULT_SIGNALS
+        from tutelage.analysis.credit_signals import default_signals
         from tutelage.analysis.credit_tables import make_tables
         from tutelage.reports.audit import Audit, write_audit
 
@@ -31,7 +31,7 @@ def audit_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
         result = run_audit(
             trajectories,
             {task.task_id: task for task in tasks},
-            signals=section.signals or DEFAULT_SIGNALS,
+            signals=section.signals or default_signals(recipe.env.name),
             seed=recipe.seed,
             on_progress=lambda done, total: tell(done, total, "episodes"),
         )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tutelage.envs.registry import environment_names, environment_of, find_environment, load_place
+from tutelage.envs.registry import environment_names, environment_of, find_environment, load_place, make_env
 from tutelage.errors import ConfigError
-from tutelage.policies.base import Policy
-from tutelage.types import Task
+from tutelage.policies.base import PartialTrajectory, Policy
+from tutelage.types import Actor, Step, Task
 
 USUAL: Final = "scripted"
 """Name in recipes for the usual expert of whichever environment is played."""
+PLANNER: Final = "planner"
+"""Name in recipes for the expert that reads the full state; where the environment has none, for the usual one."""
 
 
 def expert_maker(name: str, env: str | None = None, where: str = "expert of an environment") -> Callable[..., Policy]:
@@ -21,11 +23,13 @@ def expert_maker(name: str, env: str | None = None, where: str = "expert of an e
     name; `where` opens the message.
     """
     specs = [spec for spec in map(environment_of, (env or name, name, *environment_names())) if spec is not None]
-    if name == USUAL and env is not None and specs:
-        name = next(iter(specs[0].experts), name)
+    if env is not None and name in (USUAL, PLANNER):
+        own = find_environment(env, where)
+        planner = f"{own.name}_planner"
+        name = planner if name == PLANNER and planner in own.experts else next(iter(own.experts), name)
     places = {expert: place for spec in reversed(specs) for expert, place in spec.experts.items()}
     if name not in places:
-        raise ConfigError.unknown(where, name, [*places, *([USUAL] if env else [])])
+        raise ConfigError.unknown(where, name, [*places, *([USUAL, PLANNER] if env else [])])
     maker: Callable[..., Policy] = load_place(places[name])
     return maker
 
@@ -54,3 +58,28 @@ def shortest_commands(task: Task) -> list[str] | None:
         )
     plan: list[str] | None = load_place(place)(task)
     return plan
+
+
+def plan_of_expert(task: Task) -> list[str] | None:
+    """What the usual expert says from the start to a win; None if it does not win.
+
+    The planner of environments in which the expert, who reads the texts alone, wastes no step.
+    """
+    expert = make_expert(USUAL, env=task.env)
+    env = make_env(task)
+    steps: list[Step] = []
+    try:
+        observation = env.reset(task.seed)
+        while True:
+            so_far = PartialTrajectory(
+                trajectory_id=task.task_id, task=task, steps=tuple(steps), observation=observation, seed=task.seed
+            )
+            action = expert.act(so_far)
+            result = env.step(action)
+            steps.append(Step(observation=observation, action=action, actor=Actor.EXPERT))
+            observation = result.observation
+            if result.terminated or result.truncated:
+                return [step.action.text for step in steps] if result.terminated and env.reward() == 1.0 else None
+    finally:
+        env.close()
+        expert.release(task.task_id)
