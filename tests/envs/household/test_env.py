@@ -191,7 +191,7 @@ def test_going_back_undoes_everything_that_came_later() -> None:
     assert replies[-1].terminated
     for index, (moment, state, progress) in enumerate(moments):
         env.restore(moment)
-        assert (env.state_hash(), env.progress(), env.num_steps) == (state, progress, index)
+        assert (env.state_hash(), env.progress(), env.life.num_steps) == (state, progress, index)
         assert [env.step(Action.of(command)) for command in commands[index:]] == replies[index:]
     env.close()
     with pytest.raises(EnvError, match="restore after close"):

@@ -97,7 +97,7 @@ def test_malformed(text):
     env = started()
     before = env.state_hash()
     assert said(env, text) == ACTION_FORMAT.help
-    assert (env.state_hash(), env.num_steps) == (before, 1)
+    assert (env.state_hash(), env.life.num_steps) == (before, 1)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_snapshot():
     env.step(python("x = 2"))
     env.step(Action.of("<answer>1</answer>"))
     env.restore(moment)
-    assert (env.num_steps, env.no_answer) == (1, True)
+    assert (env.life.num_steps, env.no_answer) == (1, True)
     assert env.step(python("print(x)")).observation.text == "1"
     env.close()
     with pytest.raises(EnvError, match="after close"):

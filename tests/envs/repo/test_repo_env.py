@@ -91,7 +91,7 @@ def test_a_reply_without_a_call_costs_a_step(episode: Begin) -> None:
     env, play = episode(max_steps=2)
     before = env.state_hash()
     assert text_of(env.step(Action.of("I would rather not."))) == FORMATS["functions"].help
-    assert (env.state_hash(), env.num_steps) == (before, 1)
+    assert (env.state_hash(), env.life.num_steps) == (before, 1)
     result = play("bash")
     assert (text_of(result), result.truncated, result.reward) == ("Error: bash needs 'command'.", True, 0.0)
     with pytest.raises(EnvError, match="after the end of the episode"):
@@ -125,7 +125,7 @@ def test_review_shows_the_change_first(episode: Begin, shop: Problem) -> None:
     assert not first.terminated
     assert text_of(first).startswith(f"{REVIEW}diff --git a/shop/prices.py b/shop/prices.py\n")
     assert play("submit").terminated
-    assert env.num_steps == 1
+    assert env.life.num_steps == 1
 
 
 def test_the_patch_of_an_episode(episode: Begin, shop: Problem) -> None:

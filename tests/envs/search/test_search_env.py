@@ -96,7 +96,7 @@ def test_malformed_replies_cost_a_step_and_change_nothing(task: Task, text: str)
     assert result.observation.text == ACTION_FORMAT.help
     assert (result.reward, result.terminated, result.truncated) == (0.0, False, False)
     assert env.state_hash() == before
-    assert env.num_steps == 1
+    assert env.life.num_steps == 1
 
 
 def test_an_action_that_was_found_malformed_stays_so(task: Task) -> None:

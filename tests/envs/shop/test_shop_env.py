@@ -87,7 +87,7 @@ def test_a_malformed_action_costs_a_step_and_an_impossible_one_shows_the_page_ag
     env = started(max_steps=4)
     page = env.site.text(env.place)
     result = env.step(MALFORMED)
-    assert (result.observation.text, result.reward, env.num_steps, env.place) == (FORMAT_HELP, 0.0, 1, Place())
+    assert (result.observation.text, result.reward, env.life.num_steps, env.place) == (FORMAT_HELP, 0.0, 1, Place())
     for command in ("click[search]", "hello"):
         result = env.step(Action.of(command))
         assert (result.observation.text, result.truncated) == (page, False)
@@ -134,7 +134,7 @@ def test_snapshots_go_back_to_before_the_purchase() -> None:
     moment, admissible, state = env.snapshot(), env.admissible(), env.state_hash()
     assert env.step(Action.of(BUY[3])).terminated
     env.restore(moment)
-    assert (env.reward(), env.num_steps, env.admissible(), env.state_hash()) == (0.0, 2, admissible, state)
+    assert (env.reward(), env.life.num_steps, env.admissible(), env.state_hash()) == (0.0, 2, admissible, state)
     env.step(Action.of(BUY[2]))
     assert env.step(Action.of(BUY[3])).reward == 1.0
 

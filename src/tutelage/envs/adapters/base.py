@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from tutelage.envs.action_formats import ActionFormat
 from tutelage.envs.base import StepResult
+from tutelage.envs.lifetime import Lifetime
 from tutelage.envs.registry import load_place
 from tutelage.errors import ConfigError, EnvError
 from tutelage.types import Action, Message, Observation, Task
@@ -69,11 +70,8 @@ class AdapterEnv(ABC):
         """What the environment said besides, with its latest answer; e.g. a footprint."""
         self.executed = False
         """Whether the latest action reached the environment; the adapter answers by itself where it is none."""
-        self.num_steps = 0
         self._rewards: list[float] = []
-        self._may_reset = True
-        self._may_step = False
-        self._closed = False
+        self.life = Lifetime(task, self.max_steps)
 
     # What an adapter defines
 
@@ -96,20 +94,17 @@ class AdapterEnv(ABC):
     # The contract
 
     def reset(self, seed: int) -> Observation:
-        if not self._may_reset:
-            raise self.error("reset a second time or after close; make a new environment")
-        self._may_reset = False
+        self.life.begin(ready=False)
         answer = self._reset(seed)
         if answer.terminated or answer.truncated:
             raise self.error("the episode was over before the first action; the environment is not ready for this task")
         self.info = answer.info
-        self._may_step = not self._closed
+        self.life.ready()
         return answer.observation
 
     def step(self, action: Action) -> StepResult:
-        if not self._may_step:
-            raise self.error("step before reset, after the end of the episode, after a failure or after close")
-        self._may_step = False
+        self.life.check_step()
+        self.life.hold()
         if self.action_format is not None:
             action = self.action_format.apply(action)
         answer = self._step_malformed() if action.command is None else self._step(action)
@@ -118,13 +113,10 @@ class AdapterEnv(ABC):
             answer = Answer(
                 observation=Observation.of(self.help), reward=None, terminated=False, truncated=False, info={}
             )
-        self.num_steps += 1
         self.info = answer.info
         if answer.reward is not None:
             self._rewards.append(answer.reward)
-        at_limit = self.max_steps is not None and self.num_steps >= self.max_steps
-        truncated = not answer.terminated and (answer.truncated or at_limit)
-        self._may_step = not (answer.terminated or truncated or self._closed)
+        truncated = self.life.count_step(answer.terminated, truncated=answer.truncated)
         return StepResult(
             observation=answer.observation, reward=answer.reward, terminated=answer.terminated, truncated=truncated
         )
@@ -144,14 +136,14 @@ class AdapterEnv(ABC):
         return None
 
     def close(self) -> None:
-        self._may_reset = self._may_step = False
-        closed, self._closed = self._closed, True
+        closed = self.life.closed
+        self.life.close()
         if not closed:
             self._close()
 
     def error(self, message: str) -> EnvError:
         """An error that names the task and the step."""
-        return EnvError(message, task_id=self.task.task_id, step=self.num_steps)
+        return EnvError(message, task_id=self.task.task_id, step=self.life.num_steps)
 
     def place(self, setting: str) -> Callable[..., Any] | None:
         """The user's function that a setting names. None: the setting is absent."""

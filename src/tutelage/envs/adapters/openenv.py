@@ -59,7 +59,7 @@ class OpenEnvEnv(AdapterEnv):
 
     def _reset(self, seed: int) -> Answer:
         self._connection = self._connected()
-        if self._closed:  # While it was being made.
+        if self.life.closed:  # While it was being made.
             self._hang_up.close()
             raise self.error("closed during reset")
         data = {

@@ -54,7 +54,7 @@ class VerifiersEnv(AdapterEnv):
         Read before the end, it is the end: the conversation so far is closed and scored, and no step can follow.
         """
         if self._main is not None and not self._main.done():
-            self._may_step = False
+            self.life.hold()
             self._channel.replies.put_nowait(None)
             self._run(self._rest())
         return self._score
@@ -154,7 +154,7 @@ class VerifiersEnv(AdapterEnv):
             except asyncio.CancelledError:
                 raise self.error("closed while it was played") from None
             finally:
-                if self._closed:
+                if self.life.closed:
                     self._free()
 
     def _free(self) -> None:

@@ -17,6 +17,7 @@ from tutelage.envs.household.engine import as_move
 from tutelage.envs.household.env import DEFAULT_MAX_STEPS, FORMAT_HELP, game_of
 from tutelage.envs.household.reader import problem_of
 from tutelage.envs.household.writer import problem_text
+from tutelage.envs.lifetime import Lifetime
 from tutelage.errors import EnvError
 from tutelage.types import Action, Observation, Task
 
@@ -59,12 +60,9 @@ class AlfworldEnv:
         self.task = task
         self.max_steps = int(task.settings.get("max_steps", DEFAULT_MAX_STEPS))
         self.accept_put = bool(task.settings.get("accept_put", False))
-        self.num_steps = 0
         self._sentence = game.task
         self._engine = OriginalEngine(task.settings.get("python"))
-        self._may_reset = True
-        self._may_step = False
-        self._closed = False
+        self.life = Lifetime(task, self.max_steps)
 
     def reset(self, seed: int) -> Observation:
         """Start the process and the game; a second or two.
@@ -72,11 +70,9 @@ class AlfworldEnv:
         Raises MissingExtra where alfworld is not installed, EnvError where the engine refuses or dies. Warns
         `DataMismatch` where the installed alfworld has other rules than version 0.4.2.
         """
-        if not self._may_reset:
-            raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
-        self._may_reset = False
+        self.life.begin(ready=False)
         intro = self._engine.load(problem_of_task(self.task), self._sentence, self.task.task_id)
-        if self._closed:  # From another thread, maybe before there was a process to kill.
+        if self.life.closed:  # From another thread, maybe before there was a process to kill.
             self._engine.close()
             raise EnvError("closed while the game was started", task_id=self.task.task_id)
         if self._engine.rules_hash != RULES_HASH:
@@ -84,21 +80,14 @@ class AlfworldEnv:
                 f"the rules and grammar of the installed alfworld have hash {self._engine.rules_hash[:12]}, those of "
                 f"version 0.4.2 {RULES_HASH[:12]}. Texts may differ from household's; install alfworld==0.4.2."
             )
-        self._may_step = True
+        self.life.ready()
         return Observation.of(intro)
 
     def step(self, action: Action) -> StepResult:
-        if not self._may_step:
-            raise EnvError(
-                "step before reset, after the end of the episode or after close",
-                task_id=self.task.task_id,
-                step=self.num_steps,
-            )
+        self.life.check_step()
         text = FORMAT_HELP if action.command is None else self._engine.step(self._spoken(action.command))
-        self.num_steps += 1
         terminated = self._engine.won
-        truncated = not terminated and self.num_steps >= self.max_steps
-        self._may_step = not (terminated or truncated)
+        truncated = self.life.count_step(terminated)
         return StepResult(
             observation=Observation.of(text),
             reward=1.0 if terminated else 0.0,
@@ -118,8 +107,7 @@ class AlfworldEnv:
 
     def close(self) -> None:
         """Kill the process; again is harmless. What is still readable (reward, admissible) stays so."""
-        self._may_reset = self._may_step = False
-        self._closed = True
+        self.life.close()
         self._engine.close()
 
     def _spoken(self, command: str) -> str:

@@ -23,6 +23,7 @@ from tutelage.envs.household.game import Game
 from tutelage.envs.household.generator import generate_game
 from tutelage.envs.household.layout import Layouts
 from tutelage.envs.household.reader import read_game
+from tutelage.envs.lifetime import Lifetime
 from tutelage.errors import ConfigError, EnvError
 from tutelage.types import Action, Observation, Task
 
@@ -71,8 +72,7 @@ class Moment:
     """A point of an episode, for `HouseholdEnv.restore`."""
 
     state: Snapshot
-    num_steps: int
-    may_step: bool
+    life: tuple[int, bool]
 
 
 class HouseholdEnv:
@@ -94,29 +94,17 @@ class HouseholdEnv:
         self.max_steps = int(task.settings.get("max_steps", DEFAULT_MAX_STEPS))
         self.engine = Engine(game, accept_put=bool(task.settings.get("accept_put", False)))
         """For planners and exact footprints; playing goes through `step`."""
-        self.num_steps = 0
-        self._may_reset = True
-        self._may_step = False
-        self._closed = False
+        self.life = Lifetime(task, self.max_steps)
 
     def reset(self, seed: int) -> Observation:
-        if not self._may_reset:
-            raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
-        self._may_reset, self._may_step = False, True
+        self.life.begin()
         return Observation.of(self.engine.reset())
 
     def step(self, action: Action) -> StepResult:
-        if not self._may_step:
-            raise EnvError(
-                "step before reset, after the end of the episode or after close",
-                task_id=self.task.task_id,
-                step=self.num_steps,
-            )
+        self.life.check_step()
         text = FORMAT_HELP if action.command is None else self.engine.step(action.command)
-        self.num_steps += 1
         terminated = self.engine.won
-        truncated = not terminated and self.num_steps >= self.max_steps
-        self._may_step = not (terminated or truncated)
+        truncated = self.life.count_step(terminated)
         return StepResult(
             observation=Observation.of(text),
             reward=1.0 if terminated else 0.0,
@@ -135,15 +123,13 @@ class HouseholdEnv:
         return self.engine.state_hash()
 
     def snapshot(self) -> Moment:
-        return Moment(self.engine.snapshot(), self.num_steps, self._may_step)
+        return Moment(self.engine.snapshot(), self.life.moment())
 
     def restore(self, snapshot: object) -> None:
         if not isinstance(snapshot, Moment):
             raise TypeError(f"restore got a {type(snapshot).__name__}, expected what snapshot() gave")
-        if self._closed:
-            raise EnvError("restore after close; make a new environment", task_id=self.task.task_id)
+        self.life.go_to(snapshot.life)
         self.engine.restore(snapshot.state)
-        self.num_steps, self._may_step = snapshot.num_steps, snapshot.may_step
 
     def progress(self) -> float:
         """Share of the goal's conditions that hold now; see `Engine.conditions`."""
@@ -152,5 +138,4 @@ class HouseholdEnv:
 
     def close(self) -> None:
         """End the episode; again is harmless. What is still readable (reward, state_hash) stays so."""
-        self._may_reset = self._may_step = False
-        self._closed = True
+        self.life.close()

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from tutelage.envs.action_formats import TagFormat
 from tutelage.envs.base import StepResult
+from tutelage.envs.lifetime import Lifetime
 from tutelage.envs.python.judge import Judgement, judge
 from tutelage.envs.python.sources import problem_of
 from tutelage.envs.sandbox import PYTHON_LIMITS, SandboxLimits, SandboxResult, shared_runner
@@ -86,9 +87,8 @@ class Moment:
     """A point of an episode, for `PythonEnv.restore`."""
 
     cells: tuple[str, ...]
-    num_steps: int
+    life: tuple[int, bool]
     judgement: Judgement | None
-    may_step: bool
 
 
 class PythonEnv:
@@ -116,25 +116,15 @@ class PythonEnv:
         self._cells: tuple[str, ...] = ()
         """Code of runs that ended by themselves: what runs again if names persist."""
         self._judgement: Judgement | None = None
-        self.num_steps = 0
-        self._may_reset = True
-        self._may_step = False
-        self._closed = False
+        self.life = Lifetime(task, self.max_steps)
 
     def reset(self, seed: int) -> Observation:
-        if not self._may_reset:
-            raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
-        self._may_reset, self._may_step = False, True
+        self.life.begin()
         return Observation.of(self.problem.text)
 
     def step(self, action: Action) -> StepResult:
         """Run code or take the answer. Code that fails or must be stopped is the agent's error, and an observation."""
-        if not self._may_step:
-            raise EnvError(
-                "step before reset, after the end of the episode or after close",
-                task_id=self.task.task_id,
-                step=self.num_steps,
-            )
+        self.life.check_step()
         call = ACTION_FORMAT.apply(action).call
         if call is None:
             text = ACTION_FORMAT.help
@@ -143,10 +133,8 @@ class PythonEnv:
         else:
             self._judgement = judge(self.problem, str(call.arguments["text"]), self._runner)
             text = UNREADABLE if self._judgement is Judgement.NO_ANSWER else ANSWERED
-        self.num_steps += 1
         terminated = self._judgement is not None
-        truncated = not terminated and self.num_steps >= self.max_steps
-        self._may_step = not (terminated or truncated)
+        truncated = self.life.count_step(terminated)
         return StepResult(
             observation=Observation.of(text), reward=self.reward(), terminated=terminated, truncated=truncated
         )
@@ -170,20 +158,17 @@ class PythonEnv:
         return f"{stable_hash(self._judgement, *map(repr, cells)):016x}"
 
     def snapshot(self) -> Moment:
-        return Moment(self._cells, self.num_steps, self._judgement, self._may_step)
+        return Moment(self._cells, self.life.moment(), self._judgement)
 
     def restore(self, snapshot: object) -> None:
         if not isinstance(snapshot, Moment):
             raise TypeError(f"restore got a {type(snapshot).__name__}, expected what snapshot() gave")
-        if self._closed:
-            raise EnvError("restore after close; make a new environment", task_id=self.task.task_id)
-        self._cells, self.num_steps = snapshot.cells, snapshot.num_steps
-        self._judgement, self._may_step = snapshot.judgement, snapshot.may_step
+        self.life.go_to(snapshot.life)
+        self._cells, self._judgement = snapshot.cells, snapshot.judgement
 
     def close(self) -> None:
         """End the episode; again is harmless. The interpreter that runs code is shared by all episodes and stays."""
-        self._may_reset = self._may_step = False
-        self._closed = True
+        self.life.close()
 
     def _run(self, code: str) -> str:
         fenced = _FENCED.fullmatch(code)

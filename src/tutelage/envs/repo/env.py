@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tutelage.envs.base import StepResult
+from tutelage.envs.lifetime import Lifetime
 from tutelage.envs.repo.check import CHECK_LIMITS, remove_folder
 from tutelage.envs.repo.container import ContainerSandbox
 from tutelage.envs.repo.editor import Editor
@@ -68,7 +69,6 @@ class RepoEnv:
         self.task = task
         self.settings = PlaySettings.of(task.settings)
         self.action_format = action_format_named(str(task.settings.get("action_format", "functions")))
-        self.num_steps = 0
         self.judgement: Judgement | None = None
         """What the tests said. None: they were not run, or could not be."""
         self.auto_submitted = False
@@ -77,32 +77,23 @@ class RepoEnv:
         """Why the tests could not be run."""
         self._directory = ""
         self._submitting = False
-        self._may_reset = True
-        self._may_step = False
-        self._closed = False
+        self.life = Lifetime(task, self.settings.max_steps)
         self._lock = threading.Lock()
         self._remove: weakref.finalize[..., RepoEnv] | None = None
 
     def reset(self, seed: int) -> Observation:
         """Raises ConfigError, FormatError (see `problem_of`), or EnvError if the problem is not the one of the task."""
-        if not self._may_reset:
-            raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
-        self._may_reset = False
+        self.life.begin(ready=False)
         try:
             with self._lock:
                 self._set_up(problem_of(self.task.settings))
-                self._may_step = not self._closed
+                self.life.ready()
         finally:
             self._remove_if_closed()
         return Observation.of(self.problem.statement)
 
     def step(self, action: Action) -> StepResult:
-        if not self._may_step:
-            raise EnvError(
-                "step before reset, after the end of the episode or after close",
-                task_id=self.task.task_id,
-                step=self.num_steps,
-            )
+        self.life.check_step()
         try:
             with self._lock:
                 return self._step(self.action_format.apply(action))
@@ -135,13 +126,12 @@ class RepoEnv:
 
     def close(self) -> None:
         """Remove the workspace; again is harmless."""
-        self._may_reset = self._may_step = False
-        self._closed = True
+        self.life.close()
         # While a command runs in another thread, that thread removes the folder afterwards.
         self._remove_if_closed()
 
     def _remove_if_closed(self) -> None:
-        if self._closed and self._lock.acquire(blocking=False):
+        if self.life.closed and self._lock.acquire(blocking=False):
             try:
                 if self._remove is not None:
                     self._remove()
@@ -179,7 +169,6 @@ class RepoEnv:
         self._editor = Editor(self._workspace, self._root, settings.output_chars)
 
     def _step(self, action: Action) -> StepResult:
-        self.num_steps += 1
         call = action.call
         terminated = False
         if action.command is None or call is None:
@@ -188,12 +177,11 @@ class RepoEnv:
             text, terminated = self._submit()
         else:
             text = self._bash(call) if call.name == "bash" else self._edit(call)
-        truncated = not terminated and (self.num_steps >= self.settings.max_steps or self._workspace.too_big)
+        truncated = self.life.count_step(terminated, truncated=self._workspace.too_big)
         if truncated and self.settings.auto_submit and not self._workspace.too_big:
             self._judge()
             self.auto_submitted = True
             text += f"\n{AUTO_SUBMITTED}"
-        self._may_step = not (terminated or truncated or self._closed)
         return StepResult(
             observation=Observation.of(text),
             reward=self.reward() if terminated or truncated else None,
@@ -217,7 +205,7 @@ class RepoEnv:
             env=self._toolbox.env | _STEADY_ENV,
             readonly=self._toolbox.readonly,
         )
-        changes = self._workspace.changes(self.num_steps)
+        changes = self._workspace.changes(self.life.num_steps + 1)
         self._directory = directory_of(result, mark, self._root, self._directory)
         output = steady(result.stdout)
         parts = [output if output.endswith("\n") or not output else f"{output}\n"]
@@ -228,7 +216,7 @@ class RepoEnv:
 
     def _edit(self, call: ParsedCall) -> str:
         text = self._editor.run(call.arguments, self._directory)
-        self._workspace.changes(self.num_steps)
+        self._workspace.changes(self.life.num_steps + 1)
         return text
 
     def _submit(self) -> tuple[str, bool]:

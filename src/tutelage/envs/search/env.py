@@ -22,6 +22,7 @@ from typing import Final
 
 from tutelage.envs.action_formats import TagFormat
 from tutelage.envs.base import StepResult
+from tutelage.envs.lifetime import Lifetime
 from tutelage.envs.search.answers import SCORES
 from tutelage.envs.search.results import plain, write_results
 from tutelage.envs.search.retrievers import Retriever
@@ -73,8 +74,7 @@ You: <answer>John Low</answer>"""
 class Moment:
     """A point of an episode, for `SearchEnv.restore`."""
 
-    num_steps: int
-    may_step: bool
+    life: tuple[int, bool]
     answer: str | None
     shown: tuple[str, ...]
 
@@ -100,37 +100,25 @@ class SearchEnv:
         self._evidence = frozenset(settings.get("evidence", ()))
         self.inline = answers_inline(settings)
         self._retriever: Retriever | None = None
-        self.num_steps = 0
         self.answer: str | None = None
         """What was answered. None: nothing yet."""
         self._shown: tuple[str, ...] = ()
         """Titles of the passages shown so far, sorted."""
-        self._may_reset = True
-        self._may_step = False
-        self._closed = False
+        self.life = Lifetime(task, self.max_steps)
 
     def reset(self, seed: int) -> Observation:
         """Raises what `retriever_of` raises."""
-        if not self._may_reset:
-            raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
+        self.life.begin()
         # Here, not in the constructor: a first index takes seconds, a server may be slow.
         self._retriever = retriever_of(self.task.settings)
-        self._may_reset, self._may_step = False, True
         return Observation.of(f"Question: {plain(self.task.settings['question'])}")
 
     def step(self, action: Action) -> StepResult:
-        if not self._may_step:
-            raise EnvError(
-                "step before reset, after the end of the episode or after close",
-                task_id=self.task.task_id,
-                step=self.num_steps,
-            )
+        self.life.check_step()
         call = self.action_format.apply(action).call
         text = self.action_format.help if call is None else self._do(call)
-        self.num_steps += 1
         terminated = self.answer is not None
-        truncated = not terminated and self.num_steps >= self.max_steps
-        self._may_step = not (terminated or truncated)
+        truncated = self.life.count_step(terminated)
         return StepResult(
             observation=Observation.of(text), reward=self.reward(), terminated=terminated, truncated=truncated
         )
@@ -159,20 +147,17 @@ class SearchEnv:
         return len(self._evidence.intersection(self._shown)) / (len(self._evidence) + 1)
 
     def snapshot(self) -> Moment:
-        return Moment(self.num_steps, self._may_step, self.answer, self._shown)
+        return Moment(self.life.moment(), self.answer, self._shown)
 
     def restore(self, snapshot: object) -> None:
         if not isinstance(snapshot, Moment):
             raise TypeError(f"restore got a {type(snapshot).__name__}, expected what snapshot() gave")
-        if self._closed:
-            raise EnvError("restore after close; make a new environment", task_id=self.task.task_id)
-        self.num_steps, self._may_step = snapshot.num_steps, snapshot.may_step
+        self.life.go_to(snapshot.life)
         self.answer, self._shown = snapshot.answer, snapshot.shown
 
     def close(self) -> None:
         """End the episode, waits for a server included; again is harmless. Reward and state_hash stay readable."""
-        self._may_reset = self._may_step = False
-        self._closed = True
+        self.life.close()
         if self._retriever is not None:
             self._retriever.close()
 
@@ -184,6 +169,6 @@ class SearchEnv:
         try:
             (found,) = self._retriever.search([str(call.arguments["query"])], self.top_k)
         except EnvError as error:
-            raise EnvError(str(error), task_id=self.task.task_id, step=self.num_steps) from error
+            raise EnvError(str(error), task_id=self.task.task_id, step=self.life.num_steps) from error
         self._shown = tuple(sorted({*self._shown, *(passage.title for passage in found)}))
         return write_results(found)

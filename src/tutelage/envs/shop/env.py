@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tutelage.envs.base import StepResult
+from tutelage.envs.lifetime import Lifetime
 from tutelage.envs.shop.catalogue import Catalogue
 from tutelage.envs.shop.files import read_catalogue
 from tutelage.envs.shop.generator import generate_catalogue
@@ -97,8 +98,7 @@ class Moment:
     """A point of an episode, for `ShopEnv.restore`."""
 
     place: Place
-    num_steps: int
-    may_step: bool
+    life: tuple[int, bool]
 
 
 class ShopEnv:
@@ -126,31 +126,19 @@ class ShopEnv:
             catalogue, self.goal.instruction, **{name: settings[name] for name in SITE_SETTINGS if name in settings}
         )
         self.place = Place()
-        self.num_steps = 0
-        self._may_reset = True
-        self._may_step = False
-        self._closed = False
+        self.life = Lifetime(task, self.max_steps)
 
     def reset(self, seed: int) -> Observation:
-        if not self._may_reset:
-            raise EnvError("reset a second time or after close; make a new environment", task_id=self.task.task_id)
-        self._may_reset, self._may_step = False, True
+        self.life.begin()
         return Observation.of(self.site.text(self.place))
 
     def step(self, action: Action) -> StepResult:
-        if not self._may_step:
-            raise EnvError(
-                "step before reset, after the end of the episode or after close",
-                task_id=self.task.task_id,
-                step=self.num_steps,
-            )
+        self.life.check_step()
         if action.command is not None:
             self.place = self.site.after(self.place, action.command)
-        self.num_steps += 1
         reward = self.reward()
         terminated = self.place.page == "done"
-        truncated = not terminated and self.num_steps >= self.max_steps
-        self._may_step = not (terminated or truncated)
+        truncated = self.life.count_step(terminated)
         text = FORMAT_HELP if action.command is None else self.site.text(self.place, reward)
         return StepResult(observation=Observation.of(text), reward=reward, terminated=terminated, truncated=truncated)
 
@@ -168,14 +156,13 @@ class ShopEnv:
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
     def snapshot(self) -> Moment:
-        return Moment(self.place, self.num_steps, self._may_step)
+        return Moment(self.place, self.life.moment())
 
     def restore(self, snapshot: object) -> None:
         if not isinstance(snapshot, Moment):
             raise TypeError(f"restore got a {type(snapshot).__name__}, expected what snapshot() gave")
-        if self._closed:
-            raise EnvError("restore after close; make a new environment", task_id=self.task.task_id)
-        self.place, self.num_steps, self._may_step = snapshot.place, snapshot.num_steps, snapshot.may_step
+        self.life.go_to(snapshot.life)
+        self.place = snapshot.place
 
     def progress(self) -> float:
         """What the present product and options would score, short of the purchase: one part in n + 1 is left for it,
@@ -189,8 +176,7 @@ class ShopEnv:
 
     def close(self) -> None:
         """End the episode; again is harmless. What is still readable (reward, state_hash) stays so."""
-        self._may_reset = self._may_step = False
-        self._closed = True
+        self.life.close()
 
     def _score(self) -> Score:
         item = self.site.catalogue[self.place.item_id]
