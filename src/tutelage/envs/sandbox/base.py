@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final
 
 from tutelage.envs.sandbox.limits import SandboxLimits, SandboxResult, Stop
+from tutelage.envs.sandbox.process_bound import ProcessBound
 from tutelage.envs.sandbox.status import Status
 from tutelage.envs.sandbox.supervise import Finished, supervise
 from tutelage.envs.sandbox.system import WORKSPACE, WRAPPER_ENV, base_env, counts_processes_per_sandbox, inner_python
@@ -112,8 +113,13 @@ class Sandbox(ABC):
                 raise EnvError(f"sandbox '{self.kind}' could not be set up: {message or 'it gave no message'}.")
         return _result(finished, limits)
 
-    def start(self, argv: Sequence[str], fds: Sequence[int], readonly: Mapping[Path, str]) -> subprocess.Popen[bytes]:
-        """Start code of our own that builds sandboxes inside this one; it inherits `fds` and ends by itself."""
+    def start(
+        self, argv: Sequence[str], fds: Sequence[int], readonly: Mapping[Path, str], bound: ProcessBound
+    ) -> subprocess.Popen[bytes]:
+        """Start code of our own that builds sandboxes inside this one; it inherits `fds` and ends by itself.
+
+        bound: on all of its processes; whoever waits for its end removes it.
+        """
         request = Request(
             argv=tuple(argv),
             env=base_env(self.python),
@@ -125,7 +131,7 @@ class Sandbox(ABC):
         )
         with self.prepared(request) as prepared:
             return subprocess.Popen(
-                prepared.argv,
+                bound.wrap(prepared.argv),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=WRAPPER_ENV,

@@ -19,6 +19,7 @@ from tutelage.envs.sandbox.base import Sandbox, file_with, limit_arguments, out_
 from tutelage.envs.sandbox.call_filter import call_filter
 from tutelage.envs.sandbox.choose import Kind, make_sandbox
 from tutelage.envs.sandbox.limits import OVERHEAD_MB, SandboxLimits, SandboxResult
+from tutelage.envs.sandbox.process_bound import ProcessBound
 from tutelage.envs.sandbox.pump import Pump, open_pipes
 from tutelage.envs.sandbox.supervise import kill_tree
 from tutelage.envs.sandbox.unshare import INSIDE, script
@@ -37,6 +38,9 @@ GRACE: Final = 10.0
 """Seconds beyond its limit after which a call without an outcome counts as lost."""
 
 TICK: Final = 0.5
+
+MOST_PROCESSES: Final = 1024
+"""Of all calls together: the bound that the kernel keeps. A single call is ended at `SandboxLimits.processes`."""
 
 
 class PythonRunner:
@@ -110,7 +114,8 @@ class _Zygote:
             encoded = base64.b64encode(call_filter()).decode()
             argv = [sandbox.python, *script("zygote", READ_BY_THEMSELVES), str(theirs.fileno()), encoded]
             readonly = {INSIDE: f"{READ_BY_THEMSELVES}/inside"}
-            self._process = sandbox.start(argv, [theirs.fileno()], readonly)
+            self._bound = ProcessBound(MOST_PROCESSES)
+            self._process = sandbox.start(argv, [theirs.fileno()], readonly, self._bound)
         self._control.settimeout(START_SECONDS)
         try:
             ready = self._control.recv(16) == b"ready"
@@ -163,6 +168,7 @@ class _Zygote:
         except subprocess.TimeoutExpired:
             kill_tree(self._process)
             self._process.wait()
+        self._bound.remove()
 
     def _send(self, limits: SandboxLimits, fds: list[int]) -> None:
         call = {

@@ -14,6 +14,7 @@ from typing import Final
 
 from tutelage.envs.sandbox.inside.watch import descendants, excess
 from tutelage.envs.sandbox.limits import OVERHEAD_MB, BoundedOutput, SandboxLimits, Stop
+from tutelage.envs.sandbox.process_bound import ProcessBound
 from tutelage.envs.sandbox.pump import Pump, open_pipes
 from tutelage.envs.sandbox.system import WRAPPER_ENV
 
@@ -28,6 +29,9 @@ MOST_FILES: Final = 100_000
 
 WALK_SECONDS: Final = 1.0
 """How long a workspace is walked; one that takes longer counts as too big."""
+
+LEAST_BOUND: Final = 128
+"""The hard bound on processes and threads is never below this; the count that ends a command is `limits.processes`."""
 
 GRACE: Final = 5.0
 """Seconds that a killed process may take to be gone."""
@@ -67,10 +71,12 @@ def supervise(
     workspace: folder whose growth is bounded by `limits.disk_mb`.
     """
     start = time.monotonic()
+    # Threads count too, and some programs start several.
+    bound = ProcessBound(max(LEAST_BOUND, 2 * (limits.processes + extra_processes + 1)))
     theirs, ours = open_pipes()
     try:
         process = subprocess.Popen(
-            argv,
+            bound.wrap(argv),
             stdin=theirs[0],
             stdout=theirs[1],
             stderr=theirs[2],
@@ -81,6 +87,7 @@ def supervise(
     except BaseException:
         for fd in ours:
             os.close(fd)
+        bound.remove()
         raise
     finally:
         for fd in theirs:
@@ -101,6 +108,7 @@ def supervise(
         if process.returncode is None:
             kill(process)
             _reap(process)
+        bound.remove()
     return Finished(
         return_code=process.returncode,
         stdout=pump.stdout,
