@@ -39,7 +39,9 @@ def test_more_processes_than_the_bound_cannot_be_made(bound: ProcessBound) -> No
 
 
 def test_the_command_is_the_same_process_and_the_group_goes_away(bound: ProcessBound) -> None:
-    process = subprocess.Popen(bound.wrap([sys.executable, "-c", "import os; print(os.getpid())"]), stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        bound.wrap([sys.executable, "-c", "import os; print(os.getpid())"]), stdout=subprocess.PIPE
+    )
     assert process.communicate()[0] == b"%d\n" % process.pid
     folder = bound._folder
     assert folder is not None
@@ -47,3 +49,20 @@ def test_the_command_is_the_same_process_and_the_group_goes_away(bound: ProcessB
     assert not folder.exists()
     bound.remove()
     assert bound.wrap(["true"]) == ("true",)
+
+
+def test_groups_of_a_process_that_was_killed_are_taken_away_by_the_next(bound: ProcessBound) -> None:
+    assert bound._folder is not None
+    left = bound._folder.with_name(
+        "tutelage-4194305-0"
+    )  # no process has this number: it is above the largest possible one
+    left.mkdir()
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from tutelage.envs.sandbox.process_bound import ProcessBound; ProcessBound(9).remove()",
+        ],
+        check=True,
+    )
+    assert not left.exists()

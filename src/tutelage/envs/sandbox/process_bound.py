@@ -72,8 +72,18 @@ def _parent() -> Path | None:
             if made is not None:
                 with contextlib.suppress(OSError):
                     made.rmdir()
+                _remove_left_ones(folder)
                 return folder
     return None
+
+
+def _remove_left_ones(parent: Path) -> None:
+    """Take away groups of processes of ours that were killed. One that is in use cannot be taken away."""
+    for folder in parent.glob("tutelage-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _own_groups() -> list[str]:
