@@ -64,8 +64,9 @@ class OriginalEngine:
         where the engine refuses or dies.
         """
         self.task_id, self.num_steps = task_id, 0
-        if self._process is None:
-            self._start()
+        with self._lock:  # `close` finds either no process or one that it can kill, never one being made.
+            if self._process is None:
+                self._start()
         answer = self._ask({"load": {"problem": problem, "task": task}})
         self.rules_hash = str(answer["rules"])
         return self._take(answer)
