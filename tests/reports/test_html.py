@@ -113,3 +113,13 @@ def test_a_run_without_results_gives_a_page_without_them(tmp_path):
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="not a run directory"):
         write_report(tmp_path / "nothing")
+
+
+def test_early_switches_have_a_bar_for_each_step_and_late_ones_share_bars(tmp_path):
+    write_run(tmp_path)
+    page = write_report(tmp_path).read_text()
+    assert ">3</text>" in page
+    assert "26–30" not in page
+    late = make_trajectory("sse", ["eat", "go", "use"], task_id="t2", drawn_switch=28, goal="late")
+    RecordStore(tmp_path / "rollouts" / "corrections" / "trajectories.jsonl", "trajectory").append(late)
+    assert "26–30" in write_report(tmp_path).read_text()

@@ -27,6 +27,9 @@ from tutelage.types import Actor, Trajectory
 SWITCH_BUCKETS: tuple[tuple[int, int], ...] = ((0, 0), (1, 5), (6, 10), (11, 15), (16, 20), (21, 25), (26, 30))
 """Groups of drawn switch steps, both ends included; later draws stand in one more group."""
 
+FEW_STEPS = 10
+"""Where no later step was drawn, each step is a group of its own."""
+
 
 def write_report(run_dir: str | Path) -> Path:
     """Write `report.html` into a run directory, from its files alone, and return the path."""
@@ -231,7 +234,7 @@ def _switches(run: RunFiles) -> Iterable[dict[str, Any]]:
             continue
         dropped = run.dropped(name)
         bars: dict[str, dict[str, float]] = {}
-        for low, high in [*SWITCH_BUCKETS, (SWITCH_BUCKETS[-1][1] + 1, 10**9)]:
+        for low, high in _switch_buckets(trajectories):
             inside = [one for one in trajectories if one.drawn_switch is not None and low <= one.drawn_switch <= high]
             if not inside and high == 10**9:
                 continue
@@ -249,6 +252,13 @@ def _switches(run: RunFiles) -> Iterable[dict[str, Any]]:
             f"The expert took over in {reached:.0f} of {len(trajectories)} episodes; the others ended before. In {wrong} of them the student had made a command without effect by then.",
             "chart": markup(bar_chart(bars, y_label="episodes")),
         }
+
+
+def _switch_buckets(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+    largest = max((one.drawn_switch for one in trajectories if one.drawn_switch is not None), default=0)
+    if largest <= FEW_STEPS:
+        return [(step, step) for step in range(largest + 1)]
+    return [*SWITCH_BUCKETS, (SWITCH_BUCKETS[-1][1] + 1, 10**9)]
 
 
 def _has_error_before_switch(trajectory: Trajectory) -> bool:
