@@ -54,7 +54,7 @@ CASES = (
     Case(label="alfworld, small", env="alfworld", num_tasks=2, live=(1, 16)),
     Case(label="shop, 1,000 products", env="shop"),
     Case(label="search, own corpus", env="search"),
-    Case(label="repo", env="repo", num_tasks=4, live=(1, 16)),
+    Case(label="repo", env="repo", num_tasks=4, live=(1, 16, 256)),
     Case(label="python", env="python", num_tasks=8),
 )
 
