@@ -28,6 +28,7 @@ check: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/household_speed.py
 	$(BIN)/python benchmarks/household_expert.py
+	$(BIN)/python benchmarks/env_experts.py
 	$(BIN)/python benchmarks/graph_speed.py
 	$(BIN)/python benchmarks/footprint_agreement.py
 	$(BIN)/python benchmarks/env_speed.py
