@@ -7,12 +7,22 @@ import random
 import pytest
 
 from tutelage.envs.registry import make_env
+from tutelage.envs.repo.settings import action_format_named
 from tutelage.errors import ConfigError
 from tutelage.policies.base import PartialTrajectory
-from tutelage.policies.random_players import any_admissible, python_random, random_player_of, search_random, shop_random
+from tutelage.policies.random_players import (
+    any_admissible,
+    python_random,
+    random_player_of,
+    repo_random,
+    search_random,
+    shop_random,
+)
 from tutelage.tasks.registry import load_tasks
 from tutelage.testing import CountingEnv, counting_task
-from tutelage.types import Observation, Task
+from tutelage.types import Action, Observation, ParsedCall, Task
+
+FUNCTIONS = action_format_named("functions")
 
 
 def so_far(text: str, goal: str = "") -> PartialTrajectory:
@@ -72,3 +82,10 @@ def test_an_environment_without_listed_commands_and_without_a_player_is_refused(
     env.admissible = lambda: None  # type: ignore[method-assign]
     with pytest.raises(ConfigError, match="names no random player"):
         random_player_of("counting", env)
+
+
+def test_the_programmer_looks_at_files_of_the_texts():
+    texts = draws(repo_random, "2 tests of shop/prices.py fail")
+    assert FUNCTIONS.write(ParsedCall(name="bash", arguments={"command": "cat shop/prices.py"})) in texts
+    assert FUNCTIONS.write(ParsedCall(name="submit")) in texts
+    assert all(FUNCTIONS.apply(Action.of(text)).call is not None for text in texts)

@@ -147,6 +147,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         footprints={"text": "tutelage.supervision.footprints.repo:repo_footprints"},
         reads="tutelage.selection.reads:reads_repo",
         instructions="tutelage.envs.repo.env:INSTRUCTIONS",
+        random_player="tutelage.policies.random_players:repo_random",
         extra="repo",
     ),
     "python": EnvSpec(

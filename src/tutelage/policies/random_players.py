@@ -13,14 +13,18 @@ from typing import Final
 
 from tutelage.envs.base import Env
 from tutelage.envs.registry import environment_of, load_place
+from tutelage.envs.repo.settings import action_format_named
 from tutelage.errors import ConfigError
 from tutelage.policies.base import PartialTrajectory
+from tutelage.types import ParsedCall
 
 RandomPlayer = Callable[[PartialTrajectory, Sequence[str] | None, random.Random], str]
 """From the trajectory so far, the admissible commands (None: the list is open) and a generator to the text of an action."""
 
 _NAME: Final = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)+")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+_PATH: Final = re.compile(r"\b[\w/]+\.py\b")
+_WORD: Final = re.compile(r"\b[a-z_]{4,}\b")
 
 
 def random_player_of(env_name: str, env: Env) -> RandomPlayer:
@@ -77,3 +81,15 @@ def python_random(so_far: PartialTrajectory, admissible: Sequence[str] | None, r
             terms += [rng.choice(["+", "-", "*", "//", "%"]), rng.choice(numbers)]
         return f"<python>print({' '.join(terms)})</python>"
     return f"<answer>{rng.choice(numbers)}</answer>"
+
+
+def repo_random(so_far: PartialTrajectory, admissible: Sequence[str] | None, rng: random.Random) -> str:
+    """Looks at files that the texts name, searches for a word of them, runs the tests, or submits."""
+    action_format = action_format_named(str(so_far.task.settings.get("action_format", "functions")))
+    texts = "\n".join([so_far.observation.text, *(step.observation.text for step in so_far.steps)])
+    path = rng.choice(sorted(set(_PATH.findall(texts))) or ["README.md"])
+    word = rng.choice(sorted(set(_WORD.findall(texts))) or ["def"])
+    commands = ("ls", "ls -R", f"cat {path}", f"grep -rn {word} .", "python -m pytest -q 2>&1 | tail -n 20")
+    calls = [ParsedCall(name="bash", arguments={"command": command}) for command in commands]
+    calls += [ParsedCall(name="edit", arguments={"command": "view", "path": path}), ParsedCall(name="submit")]
+    return action_format.write(rng.choice(calls))

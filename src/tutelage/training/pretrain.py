@@ -259,13 +259,19 @@ def save_half(model: Any, source: Path, target: Path) -> None:
 def _batches(renderer: Renderer, model_dir: Path, config: PretrainConfig) -> Iterator[list[PlayTokens]]:
     """Batches without end: plays of one chunk, renamed, sorted into batches of like length, in random order."""
     play_of, rename = _player(model_dir, config)
+    household = find_environment(config.env).student is not None
     things = {row["id"] for row in read_entities(model_dir)}
     rng = np.random.default_rng(config.seed)
     chunk = 512
     first = 0
     while True:
-        plays = [play_tokens(play_of(seed), renderer, things, config) for seed in range(first, first + chunk)]
-        first += chunk
+        plays: list[PlayTokens] = []
+        num_tokens = 0
+        # An environment may take seconds to play: no more of it than is used. (Household plays cost nothing.)
+        while len(plays) < chunk and (household or config.passes * num_tokens < config.num_tokens):
+            plays.append(play_tokens(play_of(first + len(plays)), renderer, things, config))
+            num_tokens += len(plays[-1].token_ids)
+        first += len(plays)
         for _ in range(config.passes):
             renamed = [_renamed(one, rename, rng) for one in plays]
             batches = batches_of_like_length(renamed, config.batch_tokens)
