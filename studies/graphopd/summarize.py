@@ -24,7 +24,7 @@ from tutelage.evaluation.compare import crossed_bootstrap, holm, mcnemar_exact
 
 RESULTS = Path(__file__).parent / "results"
 PLAYS = ("greedy", "sampled")
-CURVES = ("grpo", "uniform", "graphopd", "random_matched", "divergence_matched", "replay_impact")
+CURVES = ("grpo", "uniform", "graphopd", "random_matched", "position_early")
 """Arms whose curves are drawn."""
 SIGNALS = (
     ("policy/entropy", "entropy, nats per token"),
