@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -147,18 +147,11 @@ class FunctionFormat:
     name: str = "functions"
 
     def apply(self, action: Action) -> Action:
-        if action.call is not None or action.parse is ParseOutcome.MALFORMED:
-            return action
-        call = self._find(action.text)
-        return malformed(action) if call is None else replace(action, command=command_of(call), call=call)
+        return _with_call(action, self._find)
 
     def write(self, call: ParsedCall, thought: str = "") -> str:
         body = "".join(f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in call.arguments.items())
-        return (
-            f"{thought}\n<function={call.name}>\n{body}</function>"
-            if thought
-            else f"<function={call.name}>\n{body}</function>"
-        )
+        return _after(thought, f"<function={call.name}>\n{body}</function>")
 
     def _find(self, text: str) -> ParsedCall | None:
         opening = re.search(r"<function=([^<>\s]+)>", text)
@@ -196,16 +189,13 @@ class ToolCallFormat:
     name: str = "tool_calls"
 
     def apply(self, action: Action) -> Action:
-        if action.call is not None or action.parse is ParseOutcome.MALFORMED:
-            return action
-        call = self._find(action.text)
-        return malformed(action) if call is None else replace(action, command=command_of(call), call=call)
+        return _with_call(action, self._find)
 
     def write(self, call: ParsedCall, thought: str = "") -> str:
         # `</` inside a string would close the call for a reader that looks for tags; JSON lets us spell it otherwise.
         body = json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
         written = f"<tool_call>\n{body.replace('</', '<' + chr(92) + '/')}\n</tool_call>"
-        return f"{thought}\n{written}" if thought else written
+        return _after(thought, written)
 
     def _find(self, text: str) -> ParsedCall | None:
         begin = text.find("<tool_call>")
@@ -230,3 +220,15 @@ class ToolCallFormat:
 def malformed(action: Action) -> Action:
     """The action with nothing read out of it."""
     return replace(action, command=None, call=None, parse=ParseOutcome.MALFORMED)
+
+
+def _with_call(action: Action, find: Callable[[str], ParsedCall | None]) -> Action:
+    """The action with the call that `find` reads in its text, if it has none and is not malformed already."""
+    if action.call is not None or action.parse is ParseOutcome.MALFORMED:
+        return action
+    call = find(action.text)
+    return malformed(action) if call is None else replace(action, command=command_of(call), call=call)
+
+
+def _after(thought: str, written: str) -> str:
+    return f"{thought}\n{written}" if thought else written

@@ -8,6 +8,7 @@ To add a rule: write its class here and one line in `SWITCH_RULES`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -73,11 +74,11 @@ class _Rule:
         return self.name
 
 
-class _DrawnRule(_Rule):
+class _DrawnRule(_Rule, ABC):
     """The expert takes over when K steps have been taken."""
 
-    def drawn(self, seed: RuleSeed) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def drawn(self, seed: RuleSeed) -> int: ...
 
     def next_actor(self, so_far: PartialTrajectory, seed: RuleSeed) -> Actor:
         return EXPERT if len(so_far.steps) >= self.drawn(seed) else STUDENT
@@ -157,13 +158,13 @@ class UniformFraction(_DrawnRule):
         return seed.integer(round(self.low * self.max_steps), round(self.high * self.max_steps))
 
 
-class _Trigger(_Rule):
+class _Trigger(_Rule, ABC):
     """The expert takes over when something shows in the trajectory, and keeps on to the end."""
 
     fallback: SwitchRule
 
-    def fires(self, so_far: PartialTrajectory) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def fires(self, so_far: PartialTrajectory) -> bool: ...
 
     def drawn(self, seed: RuleSeed) -> int | None:
         return self.fallback.drawn(seed)

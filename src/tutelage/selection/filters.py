@@ -6,6 +6,7 @@ To add a filter: a class with `judge` here and one line in `FILTERS`.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -33,13 +34,13 @@ class Filter(Protocol):
         ...
 
 
-class TrajectoryFilter:
+class TrajectoryFilter(ABC):
     """A filter that judges each trajectory by itself."""
 
     name: ClassVar[str]
 
-    def judge(self, trajectory: Trajectory) -> Verdict:
-        raise NotImplementedError
+    @abstractmethod
+    def judge(self, trajectory: Trajectory) -> Verdict: ...
 
     def judge_all(self, trajectories: Sequence[Trajectory]) -> list[Verdict]:
         return [self.judge(trajectory) for trajectory in trajectories]

@@ -52,7 +52,7 @@ def test_nothing_outside_can_be_reached(episode: Begin, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("the secret")
     _, play = episode()
-    tries = f"""cat {secret}; cat /etc/shadow; ls /home /root/.ssh; cat /proc/1/environ | tr '\\0' '\\n' | grep -i secret
+    tries = f"""cat {secret}; cat /etc/shadow; ls -a ~ /home /home/*/.ssh; cat /proc/1/environ | tr '\\0' '\\n' | grep -i secret
 python - <<'END'
 import socket
 for target in [("127.0.0.1", 22), ("1.1.1.1", 53)]:
