@@ -134,6 +134,8 @@ class Message:
 
     role: str
     content: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of a foreign message beyond these two, plain JSON, e.g. ``tool_call_id``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,6 +187,9 @@ class Action:
     rollout_logprobs: tuple[float, ...] | None = None
     """[T] natural log of the probability under the sampling policy, one per id."""
     attempts: tuple[FailedAttempt, ...] = ()
+    raw: Mapping[str, Any] | None = None
+    """The assistant message as a server or a foreign file gave it, plain JSON: calls with ids and the argument strings
+    as they came, keys without a field here. None: made by tutelage."""
 
     def __post_init__(self) -> None:
         if (self.command is None) != (self.parse is ParseOutcome.MALFORMED):
@@ -263,6 +268,8 @@ class Trajectory:
     """Wall-clock time of the episode."""
     parent_id: str | None = None
     fork_index: int | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """What a foreign file told beyond these fields, plain JSON, e.g. ``exit_status`` and ``model``."""
 
     def __post_init__(self) -> None:
         if self.stop_reason.is_infrastructure and self.reward is not None:
