@@ -216,6 +216,7 @@ def _metrics(
         "groups/num": float(len(groups)),
         "groups/zero_variance": float(sum(credit.zero_variance for credit in credits)),
         "groups/unscored_episodes": float(sum(credit.num_unscored + credit.num_non_finite for credit in credits)),
+        "groups/non_finite_episodes": float(sum(credit.num_non_finite for credit in credits)),
         "groups/partial": float(
             sum(0 < credit.num_unscored + credit.num_non_finite < len(credit.steps) for credit in credits)
         ),
