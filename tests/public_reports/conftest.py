@@ -1,0 +1,69 @@
+"""What the cases share: a decoder of a few thousand weights, samples spelled by hand, and a place for fixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tutelage.types import LossComponent, TrainingSample
+
+VOCAB_SIZE = 48
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    return Path(__file__).parents[1] / "fixtures" / "public_reports"
+
+
+@pytest.fixture(scope="session")
+def make_decoder() -> Callable[..., Any]:
+    """A causal decoder with seeded weights; `vocab_size` rows in its output layer."""
+
+    def make(vocab_size: int = VOCAB_SIZE, **options: Any) -> Any:
+        import torch
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=vocab_size, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+            intermediate_size=32, max_position_embeddings=512, initializer_range=0.2, **options,
+        )  # fmt: skip
+        return LlamaForCausalLM(config).eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_sample() -> Callable[..., TrainingSample]:
+    """`num_seen` ids of context, then `num_trained` trained ids."""
+
+    def make(
+        name: str,
+        num_seen: int,
+        num_trained: int,
+        *,
+        first_id: int = 1,
+        last_id: int | None = None,
+        components: Sequence[LossComponent] = (LossComponent.SFT,),
+        **fields: Any,
+    ) -> TrainingSample:
+        length = num_seen + num_trained
+        ids = [1 + (first_id + 7 * index) % (VOCAB_SIZE - 1) for index in range(length)]
+        if last_id is not None:
+            ids[-1] = last_id
+        weights = (0.0,) * num_seen + (1.0,) * num_trained
+        return TrainingSample(
+            sample_id=name,
+            trajectory_id=name,
+            token_ids=tuple(ids),
+            token_actors="o" * num_seen + "s" * num_trained,
+            loss_mask=tuple(weight > 0 for weight in weights),
+            loss_weights=dict.fromkeys(components, weights),
+            step_spans=((0, num_seen, length),),
+            **fields,
+        )
+
+    return make
