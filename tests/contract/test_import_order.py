@@ -26,6 +26,7 @@ ORDER = (
     ("rollout",),
     ("selection",),
     ("supervision",),
+    ("formats",),
     ("training",),
     ("evaluation",),
     ("analysis",),
