@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tutelage.errors import FormatError
+from tutelage.errors import ConfigError, FormatError
 from tutelage.store import text_from_bytes, write_atomic
 from tutelage.types import Actor, Trajectory
 
@@ -229,6 +229,20 @@ def lines_of(path: Path) -> Iterator[Line]:
             if line.strip():
                 yield Line(number, byte, line.rstrip(b"\r\n"), not line.endswith(b"\n"))
             byte += len(line)
+
+
+def item(
+    make: Callable[[], Trajectory], file: Path, *, line: int | None = None, byte: int | None = None
+) -> Trajectory | ReadProblem:
+    """The trajectory, or what is wrong with the item. An author that nobody named is the caller's to mend, and raises."""
+    try:
+        return make()
+    except ConfigError:
+        raise
+    except Refused as refused:
+        return refused.at(file, line=line, byte=byte)
+    except ValueError as error:  # A record that its own checks refuse.
+        return Refused("bad_record", str(error)).at(file, line=line, byte=byte)
 
 
 def with_replaced(trajectory_info: dict[str, Any], replaced: int) -> dict[str, Any]:
