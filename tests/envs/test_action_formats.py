@@ -167,7 +167,7 @@ def test_nothing_raises(text: str):
 
 def test_what_a_format_cannot_say_is_refused():
     with pytest.raises(ConfigError, match="cannot write"):
-        action_of(SEARCH, ParsedCall(name="search", arguments={"query": "a</search>b"}))
+        action_of(SEARCH, ParsedCall(name="search", arguments={"query": " a"}))
     with pytest.raises(ConfigError, match="no call"):
         SEARCH.write(ParsedCall(name="look"))
 

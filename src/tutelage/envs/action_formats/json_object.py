@@ -1,0 +1,109 @@
+"""A reply that is one JSON object: `JsonFormat`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tutelage.envs.action_formats.base import (
+    call_from,
+    is_scalar,
+    json_call,
+    json_text,
+    known_arguments,
+    unwrapped,
+    with_call,
+)
+from tutelage.types import Action, ParsedCall
+
+_FENCED: Final = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_IN_OBJECT: Final = re.compile(r'\\.|["{}]', re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonFormat:
+    """One JSON object: ``{"thought": "First look.", "name": "bash", "arguments": {"command": "ls"}}``.
+
+    The object is the whole reply; or else stands in its only fenced block; or else is the last one whose braces match.
+    ``arguments`` is an object, or a string that holds one. Values must be JSON scalars and keep their type. Malformed: no
+    such object, a tool or argument that does not exist. Other keys are ignored.
+    """
+
+    tools: Mapping[str, Sequence[str]]
+    """Tool -> its arguments."""
+    help: str
+    name: str = "json"
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """Tool -> what it does, for a model that is given a list of tools."""
+
+    @property
+    def calls(self) -> Mapping[str, Sequence[str]]:
+        return self.tools
+
+    def apply(self, action: Action) -> Action:
+        return with_call(action, self, self._find)
+
+    def fit(self, call: ParsedCall) -> ParsedCall | None:
+        known = known_arguments(self.tools, call) and all(map(is_scalar, call.arguments.values()))
+        return call if known else None
+
+    def write(self, call: ParsedCall, thought: str = "") -> str:
+        said = {"thought": thought} if thought else {}
+        return json_text(self, said | json_call(call, self))
+
+    def thought(self, text: str) -> str:
+        """The text before the object, then its `thought`."""
+        found = _object_in(text)
+        if found is None:
+            return unwrapped(text)
+        value, before = found
+        inner = value.get("thought")
+        parts = [unwrapped(before), inner.strip() if isinstance(inner, str) else ""]
+        return "\n".join(part for part in parts if part)
+
+    def _find(self, text: str) -> ParsedCall | None:
+        found = _object_in(text)
+        return None if found is None else call_from(self.tools, found[0])
+
+
+def _object_in(text: str) -> tuple[dict[str, Any], str] | None:
+    """The JSON object of a reply, and the text before it."""
+    fenced = list(_FENCED.finditer(text))
+    places = [(text, "")]
+    if len(fenced) == 1:
+        places.append((fenced[0][1], text[: fenced[0].start()]))
+    for begin, end in _balanced(text)[-1:]:
+        places.append((text[begin:end], text[:begin]))
+    for place, before in places:
+        try:
+            found = json.loads(place)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found, before
+    return None
+
+
+def _balanced(text: str) -> list[tuple[int, int]]:
+    """Begin and end of each outermost piece ``{...}`` whose braces match, those inside strings apart; in one pass."""
+    open_at: list[int] = []
+    found: list[tuple[int, int]] = []
+    in_string = False
+    for mark in _IN_OBJECT.finditer(text):
+        if not open_at and mark[0] != "{":
+            continue
+        if mark[0] == '"':
+            in_string = not in_string
+        elif in_string or mark[0] not in "{}":
+            continue
+        elif mark[0] == "{":
+            open_at.append(mark.start())
+        else:
+            begin = open_at.pop()
+            while found and found[-1][0] > begin:
+                found.pop()
+            found.append((begin, mark.end()))
+    return found
