@@ -71,6 +71,8 @@ class NewStudentSection(Section):
     """
 
     name: Literal["new"]
+    tokens: Literal["words", "bpe"] = "words"
+    """``words``: a token per word and role. ``bpe``: a byte-level BPE with chat turns, as pretrained models have."""
     hidden: int = Field(default=128, ge=1)
     layers: int = Field(default=4, ge=1)
     heads: int = Field(default=4, ge=1)

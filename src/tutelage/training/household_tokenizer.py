@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from tutelage.rendering.role_tokens import SPECIAL_TOKENS
 from tutelage.training.household_vocab import PHRASES, Entity, entities, highest_number
+from tutelage.training.turn_tokens import ROLE_TURNS, TurnTokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 class HouseholdVocabulary:
     """Phrases of the game's texts, things and their types."""
+
+    turns: ClassVar[TurnTokens] = ROLE_TURNS
 
     def __init__(self) -> None:
         self.things = entities()

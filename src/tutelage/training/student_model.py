@@ -16,9 +16,9 @@ from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from tutelage.errors import ConfigError
-from tutelage.rendering.role_tokens import ACT, BOS, CHAT_TEMPLATE, END, OBSERVATION, PAD, SPECIAL_TOKENS, SYSTEM
 from tutelage.training.augment import ENTITIES_FILE
 from tutelage.training.household_tokenizer import HouseholdVocabulary
+from tutelage.training.turn_tokens import TurnTokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 class StudentVocabulary(Protocol):
     """Which texts have a token of their own, and how alike those start out."""
 
+    @property
+    def turns(self) -> TurnTokens:
+        """Its special tokens and its chat template."""
+        ...
+
     def tokenizer(self) -> Tokenizer:
-        """A lossless tokenizer with the special tokens of the role-token format."""
+        """A lossless tokenizer that has the special tokens of `turns`."""
         ...
 
     def entity_rows(self, tokenizer: Tokenizer) -> Iterable[Mapping[str, Any]]:
@@ -61,7 +66,7 @@ def new_student(
     folder = Path(out_dir)
     vocabulary = vocabulary or HouseholdVocabulary()
     tokenizer = vocabulary.tokenizer()
-    ids = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
+    turns = vocabulary.turns
     config = LlamaConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=hidden,
@@ -73,9 +78,9 @@ def new_student(
         # Small, so that near and far can be told apart by few frequencies; good for some thousand tokens.
         rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
         tie_word_embeddings=True,
-        bos_token_id=ids[BOS],
-        eos_token_id=ids[END],
-        pad_token_id=ids[PAD],
+        bos_token_id=tokenizer.token_to_id(turns.bos),
+        eos_token_id=tokenizer.token_to_id(turns.end),
+        pad_token_id=tokenizer.token_to_id(turns.pad),
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -84,23 +89,23 @@ def new_student(
             _init_layers(model)
             vocabulary.init_embeddings(model.model.embed_tokens.weight, tokenizer)
     model.save_pretrained(folder)
-    save_tokenizer(tokenizer, folder, max_length=max_length)
+    save_tokenizer(tokenizer, turns, folder, max_length=max_length)
     rows = ",\n".join(json.dumps(row) for row in vocabulary.entity_rows(tokenizer))
     (folder / ENTITIES_FILE).write_text(f"[\n{rows}\n]\n", encoding="utf-8")
     return folder
 
 
-def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_length: int) -> None:
+def save_tokenizer(tokenizer: Tokenizer, turns: TurnTokens, folder: Path, *, max_length: int) -> None:
     """Write the tokenizer files that `AutoTokenizer` loads, chat template included."""
     wrapped: Any = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
-        bos_token=BOS,
-        eos_token=END,
-        pad_token=PAD,
-        additional_special_tokens=[SYSTEM, OBSERVATION, ACT],
+        bos_token=turns.bos,
+        eos_token=turns.end,
+        pad_token=turns.pad,
+        additional_special_tokens=list(turns.others),
         clean_up_tokenization_spaces=False,
         model_max_length=max_length,
-        chat_template=CHAT_TEMPLATE,
+        chat_template=turns.chat_template,
     )
     wrapped.save_pretrained(folder)
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -20,7 +20,9 @@ from tutelage.envs.registry import find_environment, load_place
 from tutelage.errors import ConfigError
 from tutelage.rendering.role_tokens import SPECIAL_TOKENS
 from tutelage.tasks.registry import load_tasks
+from tutelage.training.bpe_vocab import BpeVocabulary
 from tutelage.training.env_play import play_texts
+from tutelage.training.turn_tokens import ROLE_TURNS, TurnTokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +43,8 @@ SINGLE: Final = (*(chr(code) for code in range(32, 127) if not chr(code).isalpha
 @dataclass(frozen=True, kw_only=True)
 class WordVocabulary:
     """Words in lower case, most frequent first, and phrases of the environment that are one token each."""
+
+    turns: ClassVar[TurnTokens] = ROLE_TURNS
 
     words: tuple[str, ...]
     open_words: frozenset[str]
@@ -94,12 +98,18 @@ class WordVocabulary:
                 weight[tokenizer.token_to_id(form)] = scale * total / total.std()
 
 
-def vocabulary_of(env: str, *, num_tasks: int = 300, **options: Any) -> StudentVocabulary:
-    """The vocabulary of a new student of an environment: its own, or one of the words in random play of its first training tasks.
+def vocabulary_of(
+    env: str, *, tokens: Literal["words", "bpe"] = "words", num_tasks: int = 300, **options: Any
+) -> StudentVocabulary:
+    """The vocabulary of a new student of an environment.
 
+    tokens: ``words`` is the environment's own vocabulary, or one of the words in random play of its first training tasks;
+    ``bpe`` is a byte-level BPE of those texts, with chat turns (`BpeVocabulary`).
     options: of the environment's task set. Raises ConfigError on an unknown environment or option.
     """
     spec = find_environment(env)
+    if tokens == "bpe":
+        return BpeVocabulary(play_texts(load_tasks(env, "train", count=num_tasks, **options)))
     if spec.vocabulary is not None:
         own: StudentVocabulary = load_place(spec.vocabulary)()
         return own
