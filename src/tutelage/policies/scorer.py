@@ -24,6 +24,7 @@ from tutelage.errors import ConfigError, TeacherError
 from tutelage.policies.base import ACCESSES, Access, ScoreFailure, ScoreRequest, TokenScores
 from tutelage.policies.local import load_model, weights_version
 from tutelage.policies.packed_attention import PACKED_ATTENTION, use_packed_attention
+from tutelage.rendering.base import Renderer
 from tutelage.rendering.load import load_renderer
 from tutelage.students import BUILTIN, student_path
 
@@ -73,6 +74,8 @@ class LocalScorer:
             raise ConfigError(f"scorer '{name}': micro_batch_tokens is {micro_batch_tokens}, expected at least 1")
         if row_layout not in ("packed", "padded"):
             raise ConfigError.unknown(f"scorer '{name}': row_layout", row_layout, ("packed", "padded"))
+        self.renderer: Renderer | None = None
+        """Of the folder, to tell what its ids mean. None: a live module, or the vocabulary was named."""
         if isinstance(model, nn.Module):
             self.model: Any = model
             version = version or "live"
@@ -85,7 +88,9 @@ class LocalScorer:
             folder = student_path(model) if str(model).startswith(BUILTIN) else Path(model)
             self.model = load_model(folder, device=device, dtype=dtype)
             version = version or weights_version(folder)
-            vocabulary_id = vocabulary_id or load_renderer(folder).vocabulary_id
+            if vocabulary_id is None:
+                self.renderer = load_renderer(folder)
+                vocabulary_id = self.renderer.vocabulary_id
         self.name = name
         self.version = version
         self.vocabulary_id = vocabulary_id

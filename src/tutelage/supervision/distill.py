@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -133,11 +134,28 @@ def check_vocabulary(scorer: Scorer, renderer: Renderer) -> None:
     """Raise TeacherError if the scorer reads ids as other tokens than the student writes."""
     if scorer.vocabulary_id != renderer.vocabulary_id:
         raise TeacherError(
-            f"its vocabulary is {scorer.vocabulary_id}, the student's is {renderer.vocabulary_id}. The student's token "
+            f"its vocabulary is {scorer.vocabulary_id}, the student's is {renderer.vocabulary_id}"
+            f"{_first_difference(scorer, renderer)}. The student's token "
             "ids mean other texts to it, so its log-probabilities would mean nothing. Take a teacher with the "
             "student's tokenizer.",
             name=scorer.name,
         )
+
+
+def _first_difference(scorer: Scorer, renderer: Renderer) -> str:
+    """The first two ids that mean other bytes to the two, in words. Empty if the scorer does not tell its texts."""
+    theirs: Renderer | None = getattr(scorer, "renderer", None)
+    if theirs is None:
+        return ""
+    shared = range(min(renderer.vocab_size, theirs.vocab_size))
+    pairs = ((index, _bytes(theirs, index), _bytes(renderer, index)) for index in shared)
+    differing = islice(((index, a, b) for index, a, b in pairs if a != b), 2)
+    told = [f"id {index} is {a!r} to it and {b!r} to the student" for index, a, b in differing]
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _bytes(renderer: Renderer, token_id: int) -> bytes:
+    return renderer.decode([token_id]).encode("utf-8", "surrogatepass")
 
 
 def rollout_scores(trajectory: Trajectory) -> TrajectoryScores:

@@ -28,6 +28,9 @@ Direction = Literal["reverse", "forward"]
 DIRECTIONS: Final = ("reverse", "forward")
 """`reverse`: KL of student to teacher, weights from the student. `forward`: of teacher to student."""
 
+PADDING_MASS: Final = 1e-5
+"""Most probability of output rows that pad a layer to a round width; float32 sums of many ids are no better."""
+
 Float64s = NDArray[np.float64]
 
 
@@ -81,17 +84,42 @@ def _can_give(scorer: Scorer, access: Access) -> bool:
 def full_kl(student: Floats, teacher: Floats, direction: Direction = "reverse") -> Float64s:
     """[M] KL over all ids, of log-probabilities [M, V]. Never negative but for rounding.
 
+    One output layer may be wider than the other by rows that no id of the vocabulary has: the ids of both are compared.
+
     Example, p = (.5, .5), q = (.8, .2): reverse .2231, forward .1927.
     """
-    if student.shape != teacher.shape:
+    if student.shape[:-1] != teacher.shape[:-1]:
         raise SupervisionError(
-            f"full_kl: student {student.shape} and teacher {teacher.shape}; expected the same positions and ids. "
-            "Output layers of unequal width need 'topk_kl' or a divergence of the sampled ids."
+            f"full_kl: student {student.shape} and teacher {teacher.shape}; expected the same positions"
         )
+    student, teacher = _shared_ids(student, teacher)
     if direction not in DIRECTIONS:
         raise ConfigError.unknown("divergence direction", direction, DIRECTIONS)
     p, q = (student, teacher) if direction == "reverse" else (teacher, student)
     return _kl(np.asarray(p, np.float64), np.asarray(q, np.float64))
+
+
+def _shared_ids(student: Floats, teacher: Floats) -> tuple[Floats, Floats]:
+    """Both over the ids that both have, scaled to mass 1. Raises SupervisionError if the others hold any mass."""
+    num_ids = min(student.shape[-1], teacher.shape[-1])
+
+    def cut(logprobs: Floats, role: str) -> Floats:
+        wide = np.asarray(logprobs, np.float64)
+        lost = float(np.exp(wide[..., num_ids:]).sum(-1).max(initial=0.0))
+        if lost > PADDING_MASS:
+            raise SupervisionError(
+                f"full_kl: {logprobs.shape[-1] - num_ids} output rows of the {role} beyond the {num_ids} shared ids hold up to "
+                f"{lost:.2g} of its probability, expected padding with none (at most {PADDING_MASS:g}). Use 'topk_kl' or a "
+                "divergence of the sampled ids."
+            )
+        kept: Float64s = wide[..., :num_ids] - np.log(np.exp(wide[..., :num_ids]).sum(-1, keepdims=True))
+        return kept
+
+    if student.shape[-1] == teacher.shape[-1]:
+        return student, teacher
+    if student.shape[-1] > num_ids:
+        return cut(student, "student"), teacher
+    return student, cut(teacher, "teacher")
 
 
 def topk_kl(student_top: Floats, teacher_top: Floats, direction: Direction = "reverse") -> Float64s:

@@ -16,7 +16,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from tutelage.errors import ConfigError
+from tutelage.errors import ConfigError, TrainingError
+
+PADDING_MASS: Final = 1e-5
+"""Most probability of output rows that pad a layer to a round width; float32 sums of many ids are no better."""
 
 
 def policy_gradient(
@@ -112,15 +115,24 @@ def jsd(student: Tensor, teacher: Tensor, *, b: float = 0.5) -> Tensor:
     return b * _kl(teacher, middle) + (1.0 - b) * _kl(student, middle)
 
 
-def rkl_topk(student: Tensor, teacher: Tensor, *, k: int = 64) -> Tensor:
-    """KL(student to teacher) over the student's k likeliest tokens and one bucket for the rest.
+def rkl_topk(student: Tensor, teacher: Tensor, *, k: int = 64, renormalise: bool = False) -> Tensor:
+    """KL(student to teacher) over the student's k likeliest tokens, and one bucket for the rest.
 
-    The bucket is what keeps it a divergence: without it the value may be negative.
+    The bucket is what keeps it a divergence: without it the value may be negative. Tokens that the teacher does not tell
+    (-inf, where only its likeliest are known) are in the bucket too.
+
+    renormalise: instead of the bucket, the mass of both sides over these tokens is scaled to 1.
+
+    Example, student .2 .2 .2 .2 .2, teacher .6 .3 and no more told: 0.7743; renormalised 0.0589.
     """
     chosen = student.detach().topk(min(k, student.shape[-1]), dim=-1).indices
     own, other = student.gather(-1, chosen), teacher.gather(-1, chosen)
-    if k >= student.shape[-1]:
+    told = other > -math.inf
+    if renormalise:
+        return _kl(_scaled(own, told), _scaled(other, told))
+    if k >= student.shape[-1] and bool(told.all()):
         return _kl(own, other)
+    own, other = own.masked_fill(~told, -math.inf), other.masked_fill(~told, -math.inf)
     return _kl(torch.cat([own, _rest(own)], -1), torch.cat([other, _rest(other)], -1))
 
 
@@ -136,10 +148,37 @@ def fkl_topk(student: Tensor, teacher: Tensor, *, k: int = 64, renormalise: bool
     return _kl(other, student.gather(-1, chosen))
 
 
+def shared_ids(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities [M, V] of both over the ids that both have, scaled to mass 1.
+
+    An output layer may be wider than the vocabulary, padded to a round number: two models of one tokenizer then differ in
+    width. Raises TrainingError if what is cut off holds more probability than padding does.
+    """
+    num_ids = min(student.shape[-1], teacher.shape[-1])
+    for role, logprobs in (("student", student), ("teacher", teacher)):
+        lost = float(logprobs.detach()[..., num_ids:].exp().sum(-1).max()) if logprobs.numel() else 0.0
+        if lost > PADDING_MASS:
+            raise TrainingError(
+                f"{logprobs.shape[-1] - num_ids} output rows of the {role} beyond the {num_ids} shared ids hold up to "
+                f"{lost:.2g} of its probability, expected padding with none (at most {PADDING_MASS:g}). Use a loss of the "
+                "sampled tokens (k1_pg).",
+                component="distill",
+            )
+    if student.shape[-1] == teacher.shape[-1]:
+        return student, teacher
+    return student[..., :num_ids].log_softmax(-1), teacher[..., :num_ids].log_softmax(-1)
+
+
 def _kl(p: Tensor, q: Tensor) -> Tensor:
-    """Sum of p (log p - log q); a token of p that is impossible adds nothing."""
+    """Sum of p (log p - log q); a token of p that is impossible adds nothing, to the gradient neither."""
     weight = p.exp()
-    return torch.where(weight > 0, weight * (p - q), torch.zeros_like(p)).sum(-1)
+    # The gap is set to 0 before the product: after it, the gradient would be 0 times the gap, which may be infinite.
+    return (weight * torch.where(weight > 0, p - q, torch.zeros_like(p))).sum(-1)
+
+
+def _scaled(logprobs: Tensor, told: Tensor) -> Tensor:
+    """Log-probabilities over the tokens that are told, scaled to mass 1. Finite, so that its gradient is."""
+    return logprobs.masked_fill(~told, torch.finfo(logprobs.dtype).min / 2).log_softmax(-1)
 
 
 def _rest(logprobs: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ DISTILL_LOSS_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "rkl_full": (),
     "fkl_full": (),
     "jsd": ("b",),
-    "rkl_topk": ("k",),
+    "rkl_topk": ("k", "renormalise"),
     "fkl_topk": ("k", "renormalise"),
 }
 """Ways in which a teacher's opinion becomes a loss, with their settings. There is no plain ``k1``: its gradient has mean
