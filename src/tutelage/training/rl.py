@@ -34,6 +34,7 @@ from tutelage.supervision.distill import TrajectoryScores
 from tutelage.training.batching import STREAMS, Row, SampleUse, make_rows
 from tutelage.training.checkpoint import METRICS, TrainingFolder, hash_model
 from tutelage.training.forward import TrainedPositions, check_head, load_model
+from tutelage.training.losses import check_used
 from tutelage.training.optim import make_optimizer
 from tutelage.training.rl_config import RLConfig, RLResult, RoundMetrics
 from tutelage.training.rl_round import Guide, GuidedRound, Play, Round, build_round, play_groups
@@ -74,7 +75,8 @@ def train_rl(
     Raises:
         StoreError: `out_dir` belongs to another training; `force` throws that away.
         ConfigError: no tasks, or a teacher's part without a guide.
-        TrainingError: no episode of a round was scored, a loss that is not finite, or more than one process.
+        TrainingError: no episode of a round was scored, a teacher's part that no token of a round has, a loss that is not
+            finite, or more than one process.
     """
     if not tasks:
         raise ConfigError("reinforcement: no tasks to play")
@@ -243,6 +245,8 @@ class _Run:
                 f"round {round_index}: none of {sum(len(group.trajectories) for group in groups)} episodes was scored, so "
                 f"there is nothing to learn from. Their records, with the errors, are in {path}."
             )
+        if config.distill_coefficient > 0:
+            check_used(made.samples, {DISTILL: config.distill_coefficient})
         self._samples = self._with_reference(made.samples)
         scored, clock = time.perf_counter() - clock, time.perf_counter()
         values = made.metrics | self._learn(made, round_index)

@@ -17,7 +17,7 @@ from torch import Tensor
 from tutelage.errors import ConfigError, TrainingError
 from tutelage.training.batching import Batch, Row, collate, micro_batches
 from tutelage.training.forward import TrainedPositions
-from tutelage.training.policy_losses import DISTILL_LOSSES, clipped, k3, k3_corrected, policy_gradient
+from tutelage.training.policy_losses import DISTILL_LOSSES, clipped, k3, k3_corrected, policy_gradient, shared_ids
 from tutelage.training.rl_config import DISTILL_LOSS_OPTIONS, RLConfig
 from tutelage.types import LossComponent
 
@@ -84,7 +84,7 @@ class Updater:
                 )
             loss.backward()  # type: ignore[no-untyped-call]  # torch's own
             sums.update(figures)
-        return self._figures(sums)
+        return self._figures(sums) | self._shares(sums)
 
     def _losses(self, part: Sequence[Row], batch: Batch) -> tuple[Tensor, dict[str, float]]:
         config = self.config
@@ -129,8 +129,8 @@ class Updater:
         if not term.full:
             return (term.loss(logprobs[taught], batch.streams["teacher_logprobs"][taught]) * weights[taught]).sum()
         assert self.teacher is not None, "a loss over distributions comes with a teacher that gives them"
-        teacher = self.teacher(part).to(distribution)
-        return (term.loss(distribution[taught], teacher[taught]) * weights[taught]).sum()
+        own, theirs = shared_ids(distribution[taught], self.teacher(part).to(distribution)[taught])
+        return (term.loss(own, theirs) * weights[taught]).sum()
 
     @torch.no_grad()
     def _policy_figures(
@@ -144,6 +144,19 @@ class Updater:
             "pg/clip_share": float(clipped(own, old, credit, **clip).sum()),
             "policy/entropy": float(-(distribution.exp() * distribution).sum()),
             "policy/kl_to_rollout": float((ratio - 1 - (own - old)).sum()),
+        }
+
+    def _shares(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Part of each term in the total, by absolute value after its coefficient; a term that never came in has none."""
+        config = self.config
+        coefficients = {"pg": config.pg_coefficient, "reference": config.reference_coefficient}
+        coefficients["distill"] = config.distill_coefficient if self.distill is not None else 0.0
+        terms = {name: abs(coefficient * sums[f"{name}/loss"]) for name, coefficient in coefficients.items()}
+        total = sum(terms.values())
+        return {
+            f"{name}/share": term / total if total > 0.0 else 0.0
+            for name, term in terms.items()
+            if f"{name}/loss" in sums
         }
 
     def _figures(self, sums: Counter[str]) -> dict[str, float]:
