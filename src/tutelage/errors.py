@@ -2,6 +2,7 @@
 
 TutelageError
   ConfigError (ValueError)        a recipe or an argument: file, key, what to write instead
+    RunBudgetSpent                an endpoint may cost no more in this run; what was played is stored
   MissingExtra (ImportError)      an optional dependency is absent: which extra brings it
   FormatError (ValueError)        a file that cannot be read: file, line or byte, reason
   StoreError                      a run directory that cannot go on: path, reason, remedy
@@ -9,9 +10,12 @@ TutelageError
   EnvError                        task_id, step
   PolicyError                     role, attempt
     ContextOverflow               trajectory_ids whose context is full; ends those episodes, not the run
+    EndpointError                 endpoint, reason, request_id: a server that gave no answer
+      EpisodeBudgetSpent          the episode may cost no more; ends it as a limit does
   SupervisionError (ValueError)   trajectory_id, step
   TeacherError (ValueError)       a teacher that cannot be trusted or asked as wanted: its name
   TrainingError                   update_index, component
+  ExportError                     a file that its trainer would read otherwise than meant: row, message
 
 A message says where, what came, what was expected, and what to do. Errors of the first kind are the user's to
 mend and end a command with exit code 2 and one paragraph; a wrong assumption of ours is an assert.
@@ -41,6 +45,10 @@ class ConfigError(TutelageError, ValueError):
         near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         return cls(f"{where}: unknown {name!r}.{hint} Known: {', '.join(options)}.")
+
+
+class RunBudgetSpent(ConfigError):
+    """The budget of an endpoint for the whole run is spent. Stops the run; a larger budget goes on with it."""
 
 
 class MissingExtra(TutelageError, ImportError):
@@ -96,6 +104,29 @@ class ContextOverflow(PolicyError):
         self.trajectory_ids = trajectory_ids
 
 
+class EndpointError(PolicyError):
+    """A server gave no answer, or none that can be used, after all tries that make sense.
+
+    reason: for counting, one of `policies.endpoint.REASONS`, e.g. ``rate_limit`` or ``malformed_answer``.
+    """
+
+    def __init__(
+        self, message: str, *, endpoint: str, reason: str, request_id: str = "", status: int | None = None
+    ) -> None:
+        super().__init__(f"{reason}: {message}", role=f"endpoint '{endpoint}'")
+        self.endpoint = endpoint
+        self.reason = reason
+        self.request_id = request_id
+        self.status = status
+
+
+class EpisodeBudgetSpent(EndpointError):
+    """An episode has spent what it may at an endpoint. A limit like that on steps, not a failure of the machinery."""
+
+    def __init__(self, message: str, *, endpoint: str) -> None:
+        super().__init__(message, endpoint=endpoint, reason="budget")
+
+
 class SupervisionError(TutelageError, ValueError):
     """Weights, masks or samples that do not fit the trajectory they name."""
 
@@ -129,6 +160,10 @@ class TrainingError(TutelageError):
         super().__init__(f"{at}{of}: {message}")
         self.update_index = update_index
         self.component = component
+
+
+class ExportError(TutelageError):
+    """What was written does not read back as it was meant; the file is not left behind."""
 
 
 MENDABLE = (ConfigError, FormatError, MissingExtra, StoreError, TeacherError)

@@ -1,0 +1,97 @@
+"""One try of one request over HTTP, under a limit that holds from connecting to the last byte; and the thread it runs in.
+
+A limit per read would not do: a server that sends one byte a second never meets it. The whole try is one task of an
+event loop, and its end by time or by `cancel` ends the wait wherever it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tutelage.errors import MissingExtra
+
+T = TypeVar("T")
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one answer; a longer one is an endless one. Log-probabilities of a long prompt take tens of millions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: a status with a body, or the kind of failure."""
+
+    failure: str | None
+    """``timeout`` or ``transport``. None: a whole answer came, whatever its status."""
+    detail: str = ""
+    status: int | None = None
+    body: bytes = b""
+    retry_after: str | None = None
+
+
+class LoopThread:
+    """An event loop in a thread of its own, with one HTTP client. Made when it is first used."""
+
+    def __init__(self, *, connections: int, trust_env: bool) -> None:
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtra("an endpoint", "serve") from error
+        self._httpx = httpx
+        self._connections = connections
+        self._trust_env = trust_env
+        self._http: Any = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tutelage-endpoint", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def request(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str], seconds: float
+    ) -> Reply:
+        """One try. Never raises for what a server or the network does."""
+        httpx = self._httpx
+        if self._http is None:
+            limits = httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
+            # A redirect would carry the key to another host, so it is an answer like any other.
+            self._http = httpx.AsyncClient(timeout=None, limits=limits, trust_env=self._trust_env)
+        status: int | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                async with self._http.stream(method, url, content=content, headers=headers) as response:
+                    status = response.status_code
+                    body = bytearray()
+                    async for part in response.aiter_bytes():
+                        body += part
+                        if len(body) > MOST_BYTES:
+                            return Reply("transport", f"an answer of more than {MOST_BYTES} bytes", status)
+                    return Reply(None, "", status, bytes(body), response.headers.get("retry-after"))
+        except TimeoutError:
+            return Reply("timeout", f"no whole answer within {seconds:g} s", status)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            return Reply("transport", f"{type(error).__name__}: {error}", status)
+
+    def close(self) -> None:
+        """End all that is under way, close connections, end the thread. Twice is fine."""
+        if self._loop.is_closed():
+            return
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(5.0)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5.0)
+        if not self._loop.is_running():
+            self._loop.close()
+
+    async def _end(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._http is not None:
+            await self._http.aclose()
