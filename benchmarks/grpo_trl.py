@@ -72,7 +72,7 @@ class Game:
         self.env = make_env(task)
         self.renderer = renderer
         self.num_steps = 0
-        self.prompt_ids = renderer.observation_ids(self.env.reset(0), first=True)
+        self.prompt_ids = renderer.observation_ids(self.env.reset(0), after=None)
         self.completion_ids: list[int] = []
         self.env_mask: list[int] = []
         self.live = True
@@ -89,7 +89,7 @@ class Game:
         self.env_mask += [1] * len(token_ids)
         self.live = not (result.terminated or result.truncated or action.parse is ParseOutcome.ENDED_WITHOUT_STOP)
         if self.live:
-            observed = self.renderer.observation_ids(result.observation, first=False)
+            observed = self.renderer.observation_ids(result.observation, after=action)
             self.completion_ids += observed
             self.env_mask += [0] * len(observed)
 

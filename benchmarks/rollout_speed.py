@@ -117,13 +117,15 @@ class NumberRenderer:
 
     name = "numbers"
     stop_token_id = STOP
+    stop_token_ids = (STOP,)
+    rewrites_history = False
     pad_token_id = PAD
     vocab_size = VOCABULARY
 
-    def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
-        return [BEGIN] * first + [int(number) for number in observation.text.split()] + [ACT]
+    def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
+        return [BEGIN] * (after is None) + [int(number) for number in observation.text.split()] + [ACT]
 
-    def action_ids(self, action: Action) -> list[int]:
+    def action_ids(self, action: Action, *, followed_by: Sequence[Observation] = ()) -> list[int]:
         return list(action.token_ids or ())
 
     def parse(self, token_ids: Sequence[int], *, stopped: bool) -> Action:
@@ -234,7 +236,8 @@ def largest_error(model: Any, policy: LocalPolicy, episode: PartialTrajectory) -
     places: list[int] = []
     recorded: list[float] = []
     for index, step in enumerate(episode.steps):
-        ids += policy.renderer.observation_ids(step.observation, first=index == 0)
+        after = episode.steps[index - 1].action if index else None
+        ids += policy.renderer.observation_ids(step.observation, after=after)
         places += range(len(ids), len(ids) + len(step.action.token_ids or ()))
         ids += step.action.token_ids or ()
         recorded += step.action.rollout_logprobs or ()

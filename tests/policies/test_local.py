@@ -51,13 +51,15 @@ class LetterRenderer:
 
     name = "letters"
     stop_token_id = END
+    stop_token_ids = (END,)
+    rewrites_history = False
     pad_token_id = PAD
     vocab_size = 36
 
-    def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
-        return [BEGIN] * first + [ord(letter) % 32 for letter in observation.text] + [ACT]
+    def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
+        return [BEGIN] * (after is None) + [ord(letter) % 32 for letter in observation.text] + [ACT]
 
-    def action_ids(self, action: Action) -> list[int]:
+    def action_ids(self, action: Action, *, followed_by: Sequence[Observation] = ()) -> list[int]:
         if action.token_ids is not None:
             return list(action.token_ids)
         return [ord(letter) % 32 for letter in action.text] + [END]
@@ -196,7 +198,11 @@ def test_float32_logprobs_equal_a_full_forward(model_dir: Path) -> None:
         logprobs = reference(input_ids=torch.tensor([context])).logits[0].log_softmax(-1)
     place = 0
     for index, step in enumerate(so_far.steps):
-        place += len(LetterRenderer().observation_ids(step.observation, first=index == 0))
+        place += len(
+            LetterRenderer().observation_ids(
+                step.observation, after=None if index == 0 else so_far.steps[index - 1].action
+            )
+        )
         ids, recorded = step.action.token_ids or (), step.action.rollout_logprobs or ()
         assert [float(logprobs[place + k - 1, ids[k]]) for k in range(len(ids))] == pytest.approx(recorded, abs=1e-5)
         place += len(ids)

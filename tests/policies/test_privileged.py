@@ -142,7 +142,7 @@ def test_a_plan_costs_few_tokens() -> None:
     assert text == "go to fridge 1\nopen fridge 1\ntake apple 1 from fridge 1"
     plain = Observation.of("On the shelf 1, you see nothing.")
     told = with_privilege(plain, text)
-    assert len(renderer.observation_ids(told, first=True)) == len(renderer.observation_ids(plain, first=True)) + 1 + 10
+    assert len(renderer.observation_ids(told, after=None)) == len(renderer.observation_ids(plain, after=None)) + 1 + 10
 
 
 def test_the_text_stands_before_the_first_observation() -> None:

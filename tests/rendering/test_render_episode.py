@@ -28,7 +28,7 @@ def test_segments_take_turns():
         ("observation", 3),
     ]  # fmt: skip
     assert segments[1] == Segment("action", 0, tuple(RENDERER.action_ids(STEPS[0].action)))
-    assert segments[6].token_ids == tuple(RENDERER.observation_ids(OBSERVATIONS[3], first=False))
+    assert segments[6].token_ids == tuple(RENDERER.observation_ids(OBSERVATIONS[3], after=STEPS[2].action))
 
 
 def test_without_a_newest_observation_the_last_action_ends_it():

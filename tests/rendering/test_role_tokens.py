@@ -36,11 +36,11 @@ def test_it_is_a_renderer():
 
 def test_first_observation_action_and_next_observation():
     intro = Observation.of("You arrive at drawer 3. The drawer 3 is closed.")
-    assert spelled(RENDERER.observation_ids(intro, first=True)) == [
+    assert spelled(RENDERER.observation_ids(intro, after=None)) == [
         "<|bos|>", "<|obs|>", "You arrive at ", "drawer 3", ". The ", "drawer 3", " is closed.", "<|act|>",
     ]  # fmt: skip
     assert spelled(RENDERER.action_ids(Action.of("open drawer 3"))) == ["open ", "drawer 3", "<|end|>"]
-    assert spelled(RENDERER.observation_ids(Observation.of("Nothing happens."), first=False)) == [
+    assert spelled(RENDERER.observation_ids(Observation.of("Nothing happens."), after=Action.of("look"))) == [
         "<|obs|>", "Nothing happens.", "<|act|>",
     ]  # fmt: skip
     assert RENDERER.stop_token_id == SPECIAL_IDS["<|end|>"]
@@ -49,7 +49,7 @@ def test_first_observation_action_and_next_observation():
 
 def test_each_message_has_its_role():
     both = Observation(messages=(Message(role="system", content="look"), Message(role="tool", content="help")))
-    assert spelled(RENDERER.observation_ids(both, first=True)) == [
+    assert spelled(RENDERER.observation_ids(both, after=None)) == [
         "<|bos|>", "<|system|>", "look", "<|obs|>", "help", "<|act|>",
     ]  # fmt: skip
 
@@ -72,7 +72,7 @@ def test_text_comes_back_byte_for_byte_without_special_tokens(text):
 
 @given(texts)
 def test_an_observation_cannot_fake_a_turn(text):
-    ids = RENDERER.observation_ids(Observation.of(text), first=False)
+    ids = RENDERER.observation_ids(Observation.of(text), after=Action.of("look"))
     assert ids[0] == SPECIAL_IDS["<|obs|>"]
     assert ids[-1] == SPECIAL_IDS["<|act|>"]
     assert not set(ids[1:-1]) & set(SPECIAL_IDS.values())

@@ -30,16 +30,18 @@ class NumberRenderer:
 
     name = "numbers"
     stop_token_id = STOP
+    stop_token_ids = (STOP,)
+    rewrites_history = False
     pad_token_id = 98
     vocab_size = 100
     vocabulary_id = "numbers"
 
-    def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
+    def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
         if observation.text.startswith("[observation elided: "):
             return [0, int(observation.text.split()[2])]
         return [int(word) for message in observation.messages for word in message.content.split()]
 
-    def action_ids(self, action: Action) -> list[int]:
+    def action_ids(self, action: Action, *, followed_by: Sequence[Observation] = ()) -> list[int]:
         if action.token_ids is not None:
             return list(action.token_ids)
         return [*map(int, action.text.split()), STOP]
@@ -144,7 +146,7 @@ def test_a_view_per_step_under_a_rule_that_elides() -> None:
 
 def test_ids_that_the_renderer_changes_are_refused() -> None:
     class Encoding(NumberRenderer):
-        def action_ids(self, action: Action) -> list[int]:
+        def action_ids(self, action: Action, *, followed_by: Sequence[Observation] = ()) -> list[int]:
             return super().action_ids(replace(action, token_ids=None, rollout_logprobs=None))
 
     drifted = replace(sampled("3 4"), text="3", command="3")
@@ -155,9 +157,9 @@ def test_ids_that_the_renderer_changes_are_refused() -> None:
 
 def test_a_renderer_that_drops_the_text_is_refused() -> None:
     class UserOnly(NumberRenderer):
-        def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
+        def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
             kept = tuple(one for one in observation.messages if one.role == "user")
-            return super().observation_ids(Observation(messages=kept), first=first)
+            return super().observation_ids(Observation(messages=kept), after=after)
 
     with pytest.raises(SupervisionError, match="renderer 'numbers' leaves system messages out"):
         teacher_views(episode(), "70 71", UserOnly())

@@ -38,19 +38,21 @@ class NumberRenderer:
 
     name = "numbers"
     stop_token_id = STOP
+    stop_token_ids = (STOP,)
+    rewrites_history = False
     pad_token_id = 98
     vocab_size = 100
 
     def __init__(self, template: bool = False) -> None:
         self.front, self.back = ([70], [71]) if template else ([], [])
 
-    def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
+    def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
         text = observation.text
         if text.startswith("[observation elided: "):
             return [*self.front, 0, int(text.split()[2]), *self.back]
         return [*self.front, *map(int, text.split()), *self.back]
 
-    def action_ids(self, action: Action) -> list[int]:
+    def action_ids(self, action: Action, *, followed_by: Sequence[Observation] = ()) -> list[int]:
         if action.token_ids is not None:
             return list(action.token_ids)
         return [*map(int, action.text.split()), STOP]

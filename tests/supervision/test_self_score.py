@@ -22,7 +22,7 @@ from tutelage.students import student_path
 from tutelage.supervision.self_score import self_score_check
 from tutelage.tasks.registry import load_tasks
 from tutelage.testing import make_trajectory
-from tutelage.types import Actor, Observation, Trajectory
+from tutelage.types import Action, Actor, Observation, Trajectory
 
 TINY = "builtin:household_tiny"
 TEMPERATURE = 0.7
@@ -98,8 +98,8 @@ def test_another_template_is_caught(scorer: LocalScorer, trajectories: list[Traj
     class Unprompted(RoleTokenRenderer):
         """Leaves the generation prompt out."""
 
-        def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
-            return super().observation_ids(observation, first=first)[:-1]
+        def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
+            return super().observation_ids(observation, after=after)[:-1]
 
     with pytest.raises(TeacherError, match="another chat template"):
         self_score_check(scorer, trajectories, Unprompted.from_folder(student_path(TINY)))

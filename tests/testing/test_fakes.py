@@ -83,8 +83,8 @@ def test_trajectories_in_letters() -> None:
 
 def test_bytes_as_tokens() -> None:
     renderer = ByteRenderer()
-    assert renderer.observation_ids(Observation.of("hi"), first=True) == [256, 257, 104, 105, 258]
-    assert renderer.observation_ids(Observation.of("ok"), first=False) == [257, 111, 107, 258]
+    assert renderer.observation_ids(Observation.of("hi"), after=None) == [256, 257, 104, 105, 258]
+    assert renderer.observation_ids(Observation.of("ok"), after=Action.of("go")) == [257, 111, 107, 258]
     assert renderer.action_ids(Action.of("go")) == [103, 111, 259]
     assert renderer.action_ids(Action(text="go", command="go", token_ids=(1, 2))) == [1, 2]
     assert renderer.decode([256, 257, 104, 105, 258, 103, 111, 259]) == "<bos><obs>hi<act>go<stop>"

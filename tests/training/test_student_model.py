@@ -53,14 +53,14 @@ def test_the_chat_template_gives_the_renderers_ids(folder):
     renderer = load_renderer(folder)
     first = Observation(messages=(SYSTEM, INTRO))
     second = Observation.of("Nothing happens.")
-    expected = renderer.observation_ids(first, first=True)
+    expected = renderer.observation_ids(first, after=None)
     chat = [{"role": "system", "content": SYSTEM.content}, {"role": "user", "content": INTRO.content}]
     assert tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False) == expected
     action = renderer.action_ids(Action.of("open drawer 3"))
     chat.append({"role": "assistant", "content": "open drawer 3"})
     assert tokenizer.apply_chat_template(chat, return_dict=False) == expected + action
     chat.append({"role": "user", "content": second.text})
-    expected += action + renderer.observation_ids(second, first=False)
+    expected += action + renderer.observation_ids(second, after=Action.of("open drawer 3"))
     assert tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False) == expected
 
 

@@ -81,7 +81,7 @@ def test_texts_without_words_are_refused():
 def test_a_student_of_the_vocabulary_renames_open_words_in_all_their_forms(tmp_path):
     folder = new_student(tmp_path / "student", vocabulary=VOCABULARY, hidden=32, layers=1, heads=2)
     renderer, rename = load_renderer(folder), Renaming(folder)
-    ids = renderer.observation_ids(Observation.of("Shop. Mug search[red mug] Back to Search"), first=True)
+    ids = renderer.observation_ids(Observation.of("Shop. Mug search[red mug] Back to Search"), after=None)
     new = rename(np.array(ids), np.random.default_rng(0))
     text = renderer.decode(new[2:-1].tolist())
     assert text.startswith("Shop. ")
@@ -106,5 +106,5 @@ def test_forms_of_a_word_start_alike_and_other_words_do_not():
 def test_an_empty_set_of_open_words_renames_nothing(tmp_path):
     closed = WordVocabulary(words=("go", "stop"), open_words=frozenset())
     folder = new_student(tmp_path / "student", vocabulary=closed, hidden=32, layers=1, heads=2)
-    ids = np.array(load_renderer(folder).observation_ids(Observation.of("go stop"), first=True))
+    ids = np.array(load_renderer(folder).observation_ids(Observation.of("go stop"), after=None))
     assert (Renaming(folder)(ids, np.random.default_rng(0)) == ids).all()

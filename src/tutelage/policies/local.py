@@ -170,7 +170,7 @@ class LocalPolicy:
             token_ids, logprobs = draw(logits, uniforms, self.temperature)
             for row, token_id, logprob in zip(active, token_ids, logprobs, strict=True):
                 row.take(token_id, logprob)
-            active = [row for row in active if row.sampled[-1] != self.renderer.stop_token_id]
+            active = [row for row in active if row.sampled[-1] not in self.renderer.stop_token_ids]
             if not active:
                 break
         return [self._action(one, row) for one, row in zip(so_far, rows, strict=True)]
@@ -199,7 +199,7 @@ class LocalPolicy:
                 f"{min(row.logprobs)}; its weights ({self.version}) are not finite. Go back to an earlier checkpoint.",
                 role=self.name,
             )
-        stopped = row.sampled[-1] == self.renderer.stop_token_id
+        stopped = row.sampled[-1] in self.renderer.stop_token_ids
         action = self.renderer.parse(row.sampled, stopped=stopped)
         return dataclasses.replace(action, rollout_logprobs=tuple(row.logprobs))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tutelage.errors import RenderError
-from tutelage.rendering.base import Renderer
+from tutelage.rendering.base import Renderer, ViewRenderer
 from tutelage.rendering.context import ContextRule
-from tutelage.types import Observation, Step
+from tutelage.types import Action, Observation, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,60 @@ def render_episode(
     seen = [step.observation for step in steps]
     if observation is not None:
         seen.append(observation)
-    segments: list[Segment] = []
-    for index, shown in enumerate(rule.observations(seen)):
-        if shown is None:
-            continue
-        segments.append(Segment("observation", index, tuple(renderer.observation_ids(shown, first=index == 0))))
+    shown = [(index, one) for index, one in enumerate(rule.observations(seen)) if one is not None]
+    pieces = _whole_view(shown, steps, renderer) if renderer.rewrites_history else _joined(shown, steps, renderer)
+    places: list[tuple[Literal["observation", "action"], int]] = []
+    for index, _ in shown:
+        places += [("observation", index), ("action", index)]
+    return [Segment(kind, index, tuple(ids)) for (kind, index), ids in zip(places, pieces, strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One token string of an episode, and the steps whose actions stand in it as they were made."""
+
+    segments: tuple[Segment, ...]
+    step_indices: tuple[int, ...]
+
+
+def render_chains(steps: Sequence[Step], renderer: Renderer, rule: ContextRule) -> list[Chain]:
+    """An episode as few token strings, in which each action stands once as it was made, after what was seen then.
+
+    One string as long as each context extends the one before; where it does not, the next one begins (a fork).
+
+    Example, a format that leaves the thought t of a past action out once the user speaks again:
+      o0 t0 a0 o1 t1 a1 (o1 from a tool), then o2 from the user: strings o0 t0 a0 o1 t1 a1 | o0 a0 o1 a1 o2 t2 a2
+    """
+    if not renderer.rewrites_history:
+        return [Chain(tuple(render_episode(steps, None, renderer, rule)), tuple(range(len(steps))))]
+    chains: list[Chain] = []
+    ids: list[int] = []
+    for index in range(len(steps)):
+        segments = tuple(render_episode(steps[: index + 1], None, renderer, rule))
+        longer = [token_id for segment in segments for token_id in segment.token_ids]
+        if chains and longer[: len(ids)] == ids:
+            chains[-1] = Chain(segments, (*chains[-1].step_indices, index))
+        else:
+            chains.append(Chain(segments, (index,)))
+        ids = longer
+    return chains
+
+
+def _joined(shown: Sequence[tuple[int, Observation]], steps: Sequence[Step], renderer: Renderer) -> list[list[int]]:
+    """Piece by piece, each made once and for all."""
+    pieces: list[list[int]] = []
+    after: Action | None = None
+    for index, observation in shown:
+        pieces.append(renderer.observation_ids(observation, after=after))
         if index < len(steps):
-            segments.append(Segment("action", index, tuple(renderer.action_ids(steps[index].action))))
-    return segments
+            after = steps[index].action
+            pieces.append(renderer.action_ids(after))
+    return pieces
+
+
+def _whole_view(shown: Sequence[tuple[int, Observation]], steps: Sequence[Step], renderer: Renderer) -> list[list[int]]:
+    """The whole at once. An action at the end stands as it was made, since nothing follows it yet."""
+    assert isinstance(renderer, ViewRenderer), f"{renderer.name} rewrites history, but renders no views"
+    *past, (last, newest) = shown
+    pieces = renderer.view_ids([(observation, steps[index].action) for index, observation in past], newest)
+    return pieces if last == len(steps) else [*pieces, renderer.action_ids(steps[last].action)]

@@ -43,6 +43,7 @@ class RoleTokenRenderer:
     """
 
     name = "role_tokens"
+    rewrites_history = False
 
     def __init__(self, tokenizer: Tokenizer, *, where: str = "tokenizer") -> None:
         """Raises RenderError if a special token is missing; `where` names the tokenizer in the message."""
@@ -58,6 +59,7 @@ class RoleTokenRenderer:
         self._role_ids = {"system": vocabulary[SYSTEM]}
         self._bos, self._observation, self._act = vocabulary[BOS], vocabulary[OBSERVATION], vocabulary[ACT]
         self.stop_token_id = vocabulary[END]
+        self.stop_token_ids: tuple[int, ...] = (self.stop_token_id,)
         self.pad_token_id = vocabulary[PAD]
         self.vocab_size = max(vocabulary.values()) + 1
         self.vocabulary_id = vocabulary_id(vocabulary)
@@ -75,15 +77,15 @@ class RoleTokenRenderer:
         """The ids of a text, none of them special. `decode` gives the text back, whatever it is."""
         return list(self._encode_cached(text))
 
-    def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
-        ids = [self._bos] if first else []
+    def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
+        ids = [self._bos] if after is None else []
         for message in observation.messages:
             ids.append(self._role_ids.get(message.role, self._observation))
             ids += self._encode_cached(message.content)
         ids.append(self._act)
         return ids
 
-    def action_ids(self, action: Action) -> list[int]:
+    def action_ids(self, action: Action, *, followed_by: Sequence[Observation] = ()) -> list[int]:
         """Sampled ids must come from this vocabulary. Another author's action is written as its bare command."""
         if action.token_ids is not None:
             return list(action.token_ids)

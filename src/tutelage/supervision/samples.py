@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from tutelage.errors import ConfigError, SupervisionError
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
-from tutelage.rendering.episode import Segment, render_episode
+from tutelage.rendering.episode import Segment, render_chains, render_episode
 from tutelage.supervision.step_masks import StepMask
 from tutelage.types import (
     Action,
@@ -46,7 +46,8 @@ class SampleLedger:
     num_trajectories: int = 0
     num_samples: int = 0
     num_forks: int = 0
-    """Samples that do not go on from the one before: a shortened context or a label broke the prefix."""
+    """Samples that do not go on from the one before: a shortened context, a template that writes past turns otherwise,
+    or a label broke the prefix."""
     refused: Counter[str] = field(default_factory=Counter)
     """Trajectories without a sample, by reason."""
     trained_tokens: Counter[str] = field(default_factory=Counter)
@@ -167,15 +168,20 @@ class _Builder:
             for index, mask in enumerate(supervision.step_mask)
             if mask and any(weights[index] > 0.0 for weights in supervision.step_weights.values())
         ]
-        self._template_ids: dict[tuple[tuple[str, ...], bool], list[int]] = {}
+        self._template_ids: dict[tuple[tuple[str, ...], bool, int | None], list[int]] = {}
 
     def whole(self) -> list[TrainingSample]:
-        """One sample over the executed episode, and one for each label that was not executed."""
-        segments = render_episode(self.trajectory.steps, None, self.renderer, self.context_rule)
-        executed = {one.step_index: one.token_ids for one in segments if one.kind == "action"}
-        forked = [index for index in self.trained_steps if self._target_ids(index) != executed[index]]
-        kept = set(self.trained_steps).difference(forked)
-        samples = [self._sample("whole", segments, kept, fork_index=0)] if kept else []
+        """One sample over the executed episode, more where its context forks, and one for each label not executed."""
+        samples: list[TrainingSample] = []
+        forked: list[int] = []
+        for number, chain in enumerate(render_chains(self.trajectory.steps, self.renderer, self.context_rule)):
+            made = {one.step_index: one.token_ids for one in chain.segments if one.kind == "action"}
+            mine = [index for index in self.trained_steps if index in chain.step_indices]
+            kept = {index for index in mine if self._target_ids(index) == made[index]}
+            forked += [index for index in mine if index not in kept]
+            if kept:
+                name = "whole" if number == 0 else f"from-{chain.step_indices[0]}"
+                samples.append(self._sample(name, chain.segments, kept, fork_index=len(samples)))
         for index in forked:
             samples.append(self._sample(f"step-{index}", self._view(index), {index}, fork_index=len(samples)))
         return samples
@@ -199,7 +205,7 @@ class _Builder:
                 ledger.sampled_actions += 1
                 ledger.drifted_actions += self._drifted(step.action)
         for index in self.trained_steps:
-            ledger.trained_without_stop += self._target_ids(index)[-1] != self.renderer.stop_token_id
+            ledger.trained_without_stop += self._target_ids(index)[-1] not in self.renderer.stop_token_ids
 
     def _view(self, index: int) -> list[Segment]:
         """What was seen before step `index`, then the action to learn there."""
@@ -264,13 +270,15 @@ class _Builder:
 
     def _observation_letters(self, segment: Segment) -> str:
         """Template where the ids equal those of an empty observation at the front and at the end, text between."""
-        shown = self.trajectory.steps[segment.step_index].observation
-        first = segment.step_index == 0
-        roles = tuple(message.role for message in shown.messages)
-        if (roles, first) not in self._template_ids:
-            empty = Observation(messages=tuple(Message(role=role, content="") for role in roles))
-            self._template_ids[roles, first] = self.renderer.observation_ids(empty, first=first)
-        template = self._template_ids[roles, first]
+        steps = self.trajectory.steps
+        after = steps[segment.step_index - 1].action if segment.step_index else None
+        # What an action ended with decides the template after it; its other ids do not.
+        ended = None if after is None else (after.token_ids or (None,))[-1]
+        key = tuple(message.role for message in steps[segment.step_index].observation.messages), after is None, ended
+        if key not in self._template_ids:
+            empty = Observation(messages=tuple(Message(role=role, content="") for role in key[0]))
+            self._template_ids[key] = self.renderer.observation_ids(empty, after=after)
+        template = self._template_ids[key]
         front = _common_length(template, segment.token_ids)
         back = _common_length(template[front:][::-1], segment.token_ids[front:][::-1])
         return TEMPLATE * front + OBSERVATION * (len(segment.token_ids) - front - back) + TEMPLATE * back
@@ -280,16 +288,17 @@ class _Builder:
         if segment.kind == "action":
             step = self.trajectory.steps[segment.step_index]
             action = self._target(step) if learns else step.action
-            if action.rollout_logprobs is not None:
+            if action.rollout_logprobs is not None and action.token_ids == segment.token_ids:
                 return action.rollout_logprobs
         return [None] * len(segment.token_ids)
 
     def _drifted(self, action: Action) -> bool:
         """Whether encoding the text gives other ids than were sampled; ids of another tokenizer are refused."""
         sampled = list(action.token_ids or ())
-        stopped = sampled[-1:] == [self.renderer.stop_token_id]
-        encoded = self.renderer.action_ids(replace(action, token_ids=None, rollout_logprobs=None))
-        if sampled == (encoded if stopped else encoded[:-1]):
+        stopped = sampled[-1] in self.renderer.stop_token_ids if sampled else False
+        # As text alone: what it would be in a student's own format is not asked.
+        encoded = self.renderer.action_ids(Action(text=action.text, parse=ParseOutcome.MALFORMED))
+        if sampled[: len(sampled) - stopped] == encoded[:-1]:
             return False
         in_range = all(0 <= token < self.renderer.vocab_size for token in sampled)
         if not in_range or self.renderer.parse(sampled, stopped=stopped).text != action.text:
@@ -302,12 +311,12 @@ class _Builder:
 
     def _check_trained(self, index: int, token_ids: Sequence[int]) -> None:
         """The stop token stands once, at the end; only a reply that was cut off may lack it."""
-        stop = self.renderer.stop_token_id
+        stops = self.renderer.stop_token_ids
         cut_off = self._target(self.trajectory.steps[index]).parse is not ParseOutcome.CLEAN
-        if stop in token_ids[:-1] or (token_ids[-1] != stop and not cut_off):
+        if not set(stops).isdisjoint(token_ids[:-1]) or (token_ids[-1] not in stops and not cut_off):
             raise SupervisionError(
                 f"trajectory {self.trajectory.trajectory_id}, step {index}: ids {list(token_ids)}, expected the stop token "
-                f"{stop} once, at the end. Record sampled ids up to and including the stop token."
+                f"{stops[0]} once, at the end. Record sampled ids up to and including the stop token."
             )
 
 

@@ -15,7 +15,7 @@ from tutelage.errors import ConfigError, SupervisionError, TeacherError
 from tutelage.policies.privileged import with_privileged_context
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
-from tutelage.rendering.episode import Segment, render_episode
+from tutelage.rendering.episode import Segment, render_chains, render_episode
 from tutelage.supervision.samples import Layout, check_layout
 from tutelage.types import Actor, Trajectory
 
@@ -63,7 +63,7 @@ def teacher_views(
 ) -> tuple[list[TeacherView], dict[int, str]]:
     """The views that score every student step once, and the steps that no view can hold, with the reason.
 
-    `whole`: one view for the episode up to its last student step. `per_step`: one for each, as the context rule shows it.
+    `whole`: one view for the episode up to its last student step, more where a template forks it. `per_step`: one for each, as the context rule shows it.
     text: privileged context; None: the teacher is told no more than the student.
 
     Example, text "T", obs [1,2], student [3,4], obs [5], expert [6,7], obs [8], student [9]:
@@ -107,7 +107,9 @@ def _strings(
     """Pieces of each token string, and the step indices to score in it."""
     steps = trajectory.steps
     if layout == "whole":
-        return [(_pieces(render_episode(steps[: scored[-1] + 1], None, renderer, rule)), list(scored))]
+        chains = render_chains(steps[: scored[-1] + 1], renderer, rule)
+        wanted = [[index for index in scored if index in chain.step_indices] for chain in chains]
+        return [(_pieces(chain.segments), mine) for chain, mine in zip(chains, wanted, strict=True) if mine]
     strings = []
     for index in scored:
         segments = render_episode(steps[:index], steps[index].observation, renderer, rule)
@@ -196,7 +198,7 @@ def _check_sampled(trajectory: Trajectory, pieces: Sequence[_Piece], wanted: Seq
 
 def _check_told(plain: Trajectory, informed: Trajectory, renderer: Renderer) -> None:
     """A renderer without system messages would drop the privileged text without a word."""
-    ids = [renderer.observation_ids(one.steps[0].observation, first=True) for one in (plain, informed)]
+    ids = [renderer.observation_ids(one.steps[0].observation, after=None) for one in (plain, informed)]
     if len(ids[1]) <= len(ids[0]):
         raise SupervisionError(
             f"trajectory {plain.trajectory_id}: the first observation has {len(ids[1])} tokens with the privileged text "

@@ -11,9 +11,9 @@ class ByteRenderer:
     """Ids 0..255 are the bytes of the text (UTF-8, lone surrogates included); four more are special.
 
     Example:
-      observation_ids("hi", first=True)    BOS OBS 104 105 ACT
+      observation_ids("hi", after=None)    BOS OBS 104 105 ACT
       action_ids("go")                     103 111 STOP
-      observation_ids("ok", first=False)   OBS 111 107 ACT
+      observation_ids("ok", after=go)      OBS 111 107 ACT
     """
 
     name = "bytes"
@@ -21,15 +21,17 @@ class ByteRenderer:
     observation_token_id = 257
     action_token_id = 258
     stop_token_id = 259
+    stop_token_ids: tuple[int, ...] = (259,)
+    rewrites_history = False
     pad_token_id = 260
     vocab_size = 261
     vocabulary_id = "bytes"
 
-    def observation_ids(self, observation: Observation, *, first: bool) -> list[int]:
-        opening = [self.bos_token_id] if first else []
+    def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
+        opening = [self.bos_token_id] if after is None else []
         return [*opening, self.observation_token_id, *_bytes(observation.text), self.action_token_id]
 
-    def action_ids(self, action: Action) -> list[int]:
+    def action_ids(self, action: Action, *, followed_by: Sequence[Observation] = ()) -> list[int]:
         return list(action.token_ids) if action.token_ids is not None else [*_bytes(action.text), self.stop_token_id]
 
     def parse(self, token_ids: Sequence[int], *, stopped: bool) -> Action:

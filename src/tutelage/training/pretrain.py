@@ -193,12 +193,12 @@ def play_tokens(play: Play, renderer: Renderer, things: Container[int], config: 
     came. Replies: the token that came, but for the first mention of a thing, which nothing foretells. Template tokens
     and the intro are no targets.
     """
-    ids = renderer.observation_ids(Observation.of(play.intro), first=True)
+    ids = renderer.observation_ids(Observation.of(play.intro), after=None)
     known = set(ids)
     rows: list[tuple[int, int, float]] = []
     for index, (command, reply) in enumerate(zip(play.commands, play.replies, strict=True)):
         action = renderer.action_ids(Action.of(command))
-        seen = renderer.observation_ids(Observation.of(reply), first=False)
+        seen = renderer.observation_ids(Observation.of(reply), after=Action.of(command))
         weight = config.command_weight if play.effective[index] else config.invalid_weight
         options = {tuple(action): 1.0}
         if play.options and config.soft_targets and play.effective[index]:
