@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tutelage.run_dir import RunDir
 from tutelage.types import LossComponent, TrainingSample
 
 VOCAB_SIZE = 48
@@ -67,3 +69,44 @@ def make_sample() -> Callable[..., TrainingSample]:
         )
 
     return make
+
+
+RECIPE = """
+name: counting
+description: The expert alone counts.
+workers: 1
+env: {{name: counter_worlds, fault: {fault}}}
+expert: {{name: scripted}}
+student: {{start: builtin:household_tiny}}
+limits: {limits}
+rollouts:
+  first:
+    switch: {{name: expert_only}}
+    tasks: {{split: train, start: 0, count: {count}}}
+    retries: {retries}
+select:
+  solved: {{}}
+"""
+
+
+@pytest.fixture
+def counter_worlds(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module `counter_worlds` can be imported, here and in child processes."""
+    folder = str(fixtures / "envs")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")])))
+
+
+@pytest.fixture
+def play_by_command_line(tmp_path: Path, counter_worlds: None) -> Callable[..., RunDir]:
+    """`tutelage run` on a world with a fault; the run directory, which must end with the given exit code."""
+
+    def play(fault: str, *, limits: str = "{}", count: int = 3, retries: int = 0, code: int = 0) -> RunDir:
+        from tutelage.cli.main import main
+
+        recipe = tmp_path / f"{fault}.yaml"
+        recipe.write_text(RECIPE.format(fault=fault, limits=limits, count=count, retries=retries))
+        assert main(["run", str(recipe), "--out", str(tmp_path / fault), "--quiet"]) == code
+        return RunDir(tmp_path / fault)
+
+    return play
