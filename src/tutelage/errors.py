@@ -24,6 +24,7 @@ mend and end a command with exit code 2 and one paragraph; a wrong assumption of
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -55,8 +56,22 @@ class MissingExtra(TutelageError, ImportError):
     """Something optional was asked for and its packages are not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the extra '{extra}'. Run: pip install \"tutelage[{extra}]\"")
+        brings = ", ".join(packages_of(extra))
+        told = f" ({brings})" if brings else ""
+        super().__init__(f"{what} needs the extra '{extra}'{told}. Run: pip install \"tutelage[{extra}]\"")
         self.extra = extra
+
+
+def packages_of(extra: str) -> list[str]:
+    """The packages that an extra of tutelage brings, each with its bound, e.g. ``alfworld==0.4.2``."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        wanted = requires("tutelage") or []
+    except PackageNotFoundError:  # run from a source tree
+        return []
+    named = re.compile(rf"\s*;\s*extra == ['\"]{re.escape(extra)}['\"]")
+    return [line[: found.start()] for line in wanted if (found := named.search(line))]
 
 
 class FormatError(TutelageError, ValueError):

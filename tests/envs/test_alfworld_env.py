@@ -204,7 +204,8 @@ def test_the_missing_extra_is_named_in_one_line(tmp_path):
     with pytest.raises(MissingExtra) as raised:
         env.reset(0)
     assert str(raised.value) == (
-        "environment 'alfworld' needs the extra 'alfworld'. Run: pip install \"tutelage[alfworld]\""
+        "environment 'alfworld' needs the extra 'alfworld' (alfworld==0.4.2, textworld>=1.6.1). "
+        'Run: pip install "tutelage[alfworld]"'
     )
     env.close()
     replies = io.BytesIO()
