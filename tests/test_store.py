@@ -27,6 +27,7 @@ from tutelage.types import (
     FailedAttempt,
     Fallback,
     Footprint,
+    Judgement,
     LossComponent,
     Message,
     Observation,
@@ -42,6 +43,7 @@ from tutelage.types import (
     TrainingSample,
     Trajectory,
     TrajectoryGroup,
+    UnscoredReason,
     Verdict,
 )
 
@@ -95,6 +97,15 @@ ONE_OF_EACH = [
     FULL_TRAJECTORY,
     TrajectoryGroup(group_id="g", trajectories=(FULL_TRAJECTORY,)),
     Verdict(trajectory_id="t", keep=False, filter="no_repetition", reason="identical_actions", span=(0, 2)),
+    Judgement(
+        trajectory_id="t",
+        source="evaluations/a",
+        judge="rules-1",
+        attempt=1,
+        reason=UnscoredReason.SCHEMA,
+        span=(0, 2),
+        votes=("other", "unscored:schema"),
+    ),
     Footprint(
         trajectory_id="t", step_index=2, reads=frozenset({"b", "a"}), writes=frozenset(), effect=Effect.READ_ONLY
     ),

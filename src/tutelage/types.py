@@ -86,6 +86,32 @@ class Fallback(enum.StrEnum):
     NO_ELIGIBLE_STEP = "no_eligible_step"
 
 
+class FailureCategory(enum.StrEnum):
+    """Why an episode failed, as a judge says it. The keys are published; `evaluation.judge.taxonomy` has their meaning."""
+
+    IDENTIFIED_INCORRECT_FILE = "identified_incorrect_file"
+    MISSED_EDGE_CASE = "missed_edge_case"
+    MISUNDERSTOOD_PROBLEM_STATEMENT = "misunderstood_problem_statement"
+    WRONG_SOLUTION = "wrong_solution"
+    TOOL_ERROR = "tool_error"
+    INFINITE_LOOP = "infinite_loop"
+    ENDLESS_FILE_READING = "endless_file_reading"
+    CONTEXT_OVERFLOW_FROM_LISTING = "context_overflow_from_listing"
+    SYNTAX_ERROR = "syntax_error"
+    OTHER = "other"
+
+
+class UnscoredReason(enum.StrEnum):
+    """Why a judge's answer gave no judgement."""
+
+    NO_JSON = "no_json"
+    TRUNCATED = "truncated"
+    SCHEMA = "schema"
+    OUT_OF_RANGE = "out_of_range"
+    REFUSED = "refused"
+    TRANSPORT = "transport"
+
+
 class Target(enum.StrEnum):
     """Which action of a masked step is learnt. The context always holds the executed ones."""
 
@@ -323,6 +349,54 @@ class Verdict:
     """``kept``, or the reason of the drop, e.g. ``identical_actions``."""
     span: tuple[int, int] | None = None
     """First and last step index (both included) that the reason points at."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """What one judge says of one failed trajectory: a category, or why there is none."""
+
+    trajectory_id: str
+    source: str
+    """Which part of a run holds the trajectory, e.g. ``evaluations/corrected``: arms share trajectory ids. Empty: a file
+    by itself."""
+    judge: str
+    """Which judge, with all that decides its answers, e.g. ``rules-1``."""
+    attempt: int
+    """How often it had been asked before without a category."""
+    category: FailureCategory | None = None
+    """None: unscored, never a default class."""
+    reason: UnscoredReason | None = None
+    """Why there is no category. None: there is one."""
+    detail: str = ""
+    """Of an unscored one: what was wrong, in words."""
+    explanation: str = ""
+    rule: str = ""
+    """Which rule found it. Empty: a model judged, or no rule found anything."""
+    span: tuple[int, int] | None = None
+    """First and last step index (both included) that the category rests on."""
+    unparsed: bool = False
+    """The last answer could not be read in the form asked for."""
+    repaired: bool = False
+    """Brackets or commas of the answer were mended before it could be read."""
+    cached: bool = False
+    """Taken over from an equal question that was answered before."""
+    model: str = ""
+    """As the server names it."""
+    prompt_hash: str = ""
+    """Of all that was asked. Empty: nothing was asked."""
+    temperature: float | None = None
+    """None: no model, or the server's own."""
+    votes: tuple[str, ...] = ()
+    """What each vote said: a category, or ``unscored:REASON``."""
+    raw_answers: tuple[str, ...] = ()
+    """As they came, tries that failed included."""
+
+    def __post_init__(self) -> None:
+        if (self.category is None) == (self.reason is None):
+            raise ValueError(
+                f"judgement of {self.trajectory_id}: category is {self.category} and reason {self.reason}, "
+                "expected exactly one of them"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
