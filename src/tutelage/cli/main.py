@@ -19,6 +19,7 @@ import typer
 
 import tutelage
 from tutelage.cli import audit, env, graph, play, show, stages, student
+from tutelage.cli import export as export_verb
 from tutelage.cli import run as run_verbs
 from tutelage.errors import MENDABLE, TutelageError
 
@@ -64,6 +65,7 @@ app.command("show")(show.show)
 app.command("graph")(graph.graph)
 app.command("play")(play.play)
 app.command("audit")(audit.audit)
+app.command("export")(export_verb.export)
 app.add_typer(student.app, name="student")
 app.add_typer(env.app, name="env")
 

@@ -1,0 +1,189 @@
+"""Verb `export`: stored trajectories -> the training data of another tool, proven by reading it back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tutelage.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tutelage.formats.base import FormatLedger
+    from tutelage.rendering.base import Renderer
+    from tutelage.types import StepSupervision, Task, Trajectory
+
+MASKS = ("expert_steps", "student_steps", "all_steps", "expert_labels", "expert_labels_disagree")
+
+
+def export(
+    target: Annotated[str, typer.Argument(help="What to write; `tutelage export list` names the targets.")],
+    source: Annotated[
+        str, typer.Argument(help="A trajectories.jsonl or a run directory. For verl: a file of tasks, or NAME:SPLIT.")
+    ] = "",
+    out: Annotated[Path | None, typer.Option("--out", help="File or folder to write.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="A rollout of the run directory.")] = None,
+    mask: Annotated[str, typer.Option("--mask", help=f"Which steps are learnt: {', '.join(MASKS)}.")] = "expert_steps",
+    supervision: Annotated[
+        Path | None, typer.Option("--supervision", help="A file of step supervisions, in place of --mask.")
+    ] = None,
+    select: Annotated[
+        str, typer.Option("--select", help="Filters before it, e.g. solved,no_repetition:max_identical=4.")
+    ] = "",
+    model: Annotated[
+        str | None, typer.Option("--model", help="Folder of the model to train, or builtin:NAME: its tokenizer writes.")
+    ] = None,
+    layout: Annotated[str, typer.Option("--layout", help="Tokenised rows: whole episodes, or per_step.")] = "whole",
+    merge: Annotated[
+        str, typer.Option("--merge", help="Neighbouring messages of one role where turns are wanted: reject or join.")
+    ] = "reject",
+    round_weights: Annotated[
+        bool, typer.Option("--round-weights", help="Weights of 0.5 and more count as 1, the others as 0.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="verl: only the first tasks of NAME:SPLIT.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what stands under the name.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
+) -> None:
+    """Write training data for another tool, read it back by that tool's rules, and keep it only if it says the same."""
+    from tutelage.formats.export import TARGETS, export
+    from tutelage.formats.export_records import export_native, export_verl
+
+    if target == "list":
+        _print_targets()
+        return
+    if target not in (*TARGETS, "native", "verl"):
+        raise ConfigError.unknown("export: target", target, (*TARGETS, "native", "verl"))
+    if not source or out is None:
+        raise ConfigError(f"export {target}: name what to read and --out FILE.")
+    if merge not in ("reject", "join"):
+        raise ConfigError.unknown("export: --merge", merge, ("reject", "join"))
+    if layout not in ("whole", "per_step"):
+        raise ConfigError.unknown("export: --layout", layout, ("whole", "per_step"))
+    if target == "verl":
+        _tell(export_verl(_tasks(source, count), out, force=force), out, as_json)
+        return
+    trajectories = _selected(_trajectories(source, name), select)
+    supervise = _supervise(mask, supervision)
+    if target == "native":
+        ledger = export_native(trajectories, out, supervise=supervise, force=force)
+    else:
+        ledger = export(
+            target,
+            trajectories,
+            out,
+            supervise=supervise,
+            renderer=None if model is None else _renderer(model),
+            layout="per_step" if layout == "per_step" else "whole",
+            merge="join" if merge == "join" else "reject",
+            round_weights=round_weights,
+            force=force,
+        )
+    _tell(ledger, out, as_json)
+
+
+def _print_targets() -> None:
+    from tutelage.formats.export import TARGETS
+
+    for name, target in TARGETS.items():
+        print(f"{name:<14} {target.help}")
+    print(f"{'native':<14} our own records: trajectories and what is learnt of each")
+    print(f"{'verl':<14} Parquet of tasks for reinforcement learning")
+
+
+def _trajectories(source: str, name: str | None) -> Iterable[Trajectory]:
+    from tutelage.cli.stored import trajectories_of
+    from tutelage.store import RecordStore
+
+    path, _ = trajectories_of(Path(source), name)
+    store: RecordStore = RecordStore(path, "trajectory")
+    if store.note:
+        print(f"note: {store.note}", file=sys.stderr)
+    return store
+
+
+def _tasks(source: str, count: int | None) -> list[Task]:
+    from tutelage.store import RecordStore
+    from tutelage.tasks.registry import load_tasks
+    from tutelage.types import Split
+
+    name, colon, split = source.partition(":")
+    if colon and not Path(source).exists():
+        if split not in set(Split):
+            raise ConfigError.unknown(f"export verl: split of {source}", split, Split)
+        if count is None:
+            raise ConfigError(f"export verl: say how many tasks of {source} with --count N.")
+        return list(load_tasks(name, split, count=count))
+    if not Path(source).is_file():
+        raise ConfigError(f"{source}: no such file. Give a file of task records, or NAME:SPLIT, e.g. household:train.")
+    return list(RecordStore(source, "task"))
+
+
+def _selected(trajectories: Iterable[Trajectory], wanted: str) -> Iterable[Trajectory]:
+    """What the filters keep; their account goes to standard error."""
+    if not wanted:
+        return trajectories
+    from tutelage.selection.filters import make_filter
+    from tutelage.selection.ledger import select
+
+    filters = []
+    for one in wanted.split(","):
+        name, *options = one.strip().split(":")
+        pairs = [option.partition("=") for option in options]
+        filters.append(make_filter(name, **{key: _value(text) for key, _, text in pairs}))
+    selection = select(trajectories, filters)
+    print(f"select  {selection.ledger}", file=sys.stderr)
+    return selection.kept
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _supervise(mask: str, supervision: Path | None) -> Callable[[Trajectory], StepSupervision]:
+    from tutelage.supervision.step_masks import STEP_MASKS
+
+    if supervision is None:
+        if mask not in STEP_MASKS:
+            raise ConfigError.unknown("export: --mask", mask, STEP_MASKS)
+        return STEP_MASKS[mask]
+    from tutelage.store import read_records
+
+    stored = {one.trajectory_id: one for one in read_records(supervision, "step_supervision")}
+
+    def look_up(trajectory: Trajectory) -> StepSupervision:
+        if trajectory.trajectory_id not in stored:
+            raise ConfigError(f"{supervision}: holds no supervision of trajectory {trajectory.trajectory_id}.")
+        found: StepSupervision = stored[trajectory.trajectory_id]
+        return found
+
+    return look_up
+
+
+def _renderer(model: str) -> Renderer:
+    from tutelage.rendering.load import load_renderer
+    from tutelage.students import student_path
+
+    return load_renderer(student_path(model))
+
+
+def _tell(ledger: FormatLedger, out: Path, as_json: bool) -> None:
+    for problem in ledger.problems[:5]:
+        print(f"skipped  {problem}", file=sys.stderr)
+    if len(ledger.problems) > 5:
+        print(
+            f"skipped  ... and {len(ledger.problems) - 5} more, in {out.with_suffix('.ledger.json')}", file=sys.stderr
+        )
+    if as_json:
+        print(json.dumps(ledger.to_json()))
+        return
+    print(ledger)
+    print(f"-> {out}   ledger {out.with_suffix('.ledger.json')}")
