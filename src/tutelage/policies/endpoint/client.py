@@ -238,7 +238,7 @@ class EndpointClient:
     def _loop_thread(self) -> LoopThread:
         with self._start:
             if self._thread is None:
-                self._thread = LoopThread(connections=self.config.concurrency, trust_env=not self.config.is_local)
+                self._thread = LoopThread(trust_env=not self.config.is_local)
                 self._places = asyncio.Semaphore(self.config.concurrency)
                 weakref.finalize(self, self._thread.close)
             return self._thread

@@ -34,17 +34,22 @@ class Reply:
 
 
 class LoopThread:
-    """An event loop in a thread of its own, with one HTTP client. Made when it is first used."""
+    """An event loop in a thread of its own, with as many HTTP connections as there are requests under way.
 
-    def __init__(self, *, connections: int, trust_env: bool) -> None:
+    trust_env: use the proxies that the environment names.
+    """
+
+    def __init__(self, *, trust_env: bool) -> None:
         try:
             import httpx
         except ImportError as error:
             raise MissingExtra("an endpoint", "serve") from error
         self._httpx = httpx
-        self._connections = connections
         self._trust_env = trust_env
-        self._http: Any = None
+        # A pool looks at all its connections for each request, which costs more than the request where there are many.
+        # So each client has one connection, and the one that was used last is taken first.
+        self._free: list[Any] = []
+        self._verify = httpx.create_ssl_context()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tutelage-endpoint", daemon=True)
         self._thread.start()
@@ -57,14 +62,11 @@ class LoopThread:
     ) -> Reply:
         """One try. Never raises for what a server or the network does."""
         httpx = self._httpx
-        if self._http is None:
-            limits = httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
-            # A redirect would carry the key to another host, so it is an answer like any other.
-            self._http = httpx.AsyncClient(timeout=None, limits=limits, trust_env=self._trust_env)
+        http = self._free.pop() if self._free else self._new_client()
         status: int | None = None
         try:
             async with asyncio.timeout(seconds):
-                async with self._http.stream(method, url, content=content, headers=headers) as response:
+                async with http.stream(method, url, content=content, headers=headers) as response:
                     status = response.status_code
                     body = bytearray()
                     async for part in response.aiter_bytes():
@@ -76,6 +78,13 @@ class LoopThread:
             return Reply("timeout", f"no whole answer within {seconds:g} s", status)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             return Reply("transport", f"{type(error).__name__}: {error}", status)
+        finally:
+            self._free.append(http)
+
+    def _new_client(self) -> Any:
+        limits = self._httpx.Limits(max_connections=1, max_keepalive_connections=1)
+        # A redirect would carry the key to another host, so it is an answer like any other.
+        return self._httpx.AsyncClient(timeout=None, limits=limits, trust_env=self._trust_env, verify=self._verify)
 
     def close(self) -> None:
         """End all that is under way, close connections, end the thread. Twice is fine."""
@@ -93,5 +102,5 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._http is not None:
-            await self._http.aclose()
+        for http in self._free:
+            await http.aclose()

@@ -1,0 +1,22 @@
+"""The tokenizer of the model behind an endpoint, from a folder on this machine."""
+
+from __future__ import annotations
+
+from tutelage.errors import ConfigError
+from tutelage.policies.endpoint.config import EndpointConfig
+from tutelage.rendering.base import Renderer
+
+
+def renderer_of(config: EndpointConfig) -> Renderer:
+    """Maps texts and ids as the server's model does. Raises ConfigError where the config names no tokenizer."""
+    from tutelage.rendering.load import load_renderer
+    from tutelage.students import BUILTIN, student_path
+
+    if config.tokenizer is None:
+        raise ConfigError(
+            f"endpoint '{config.name}': needs a tokenizer, since token ids are sent. Name a model folder with that of the "
+            "server's model: tokenizer: models/NAME."
+        )
+    if config.tokenizer.startswith(BUILTIN):
+        return load_renderer(student_path(config.tokenizer))
+    return load_renderer(config.tokenizer)
