@@ -33,6 +33,8 @@ class Conversation:
     """[N + 1] what came before each action, and what came last (without messages: nothing came)."""
     replies: list[Mapping[str, Any]] = field(default_factory=list)
     """[N] assistant messages as they came."""
+    positions: list[int] = field(default_factory=list)
+    """[N] where each stands among the messages."""
 
     @property
     def final_observation(self) -> Observation | None:
@@ -69,7 +71,9 @@ def message_of(message: Mapping[str, Any], where: str) -> Message:
     return Message(role=message["role"], content=text_of(content, where), extra=extra)
 
 
-def cut(messages: Any, *, is_step: Callable[[Mapping[str, Any]], bool] | None = None) -> Conversation:
+def cut(
+    messages: Any, *, is_step: Callable[[Mapping[str, Any]], bool] | None = None, check_answers: bool = True
+) -> Conversation:
     """Check the messages and cut them into steps. `is_step` says which assistant messages are steps; None: all.
 
     Raises `Refused`: no list of objects, an unknown role, no assistant message, tool messages that answer no call.
@@ -87,12 +91,14 @@ def cut(messages: Any, *, is_step: Callable[[Mapping[str, Any]], bool] | None = 
         if message["role"] == "assistant" and (is_step is None or is_step(message)):
             cut_messages.observations.append(Observation(messages=tuple(waiting)))
             cut_messages.replies.append(message)
+            cut_messages.positions.append(index)
             waiting = []
             text_of(message.get("content"), where)
             ids = [one.get("id") for one in calls_of(message)]
             open_ids = ids if all(isinstance(one, str) for one in ids) else None
         else:
-            _check_answer(message, open_ids, where)
+            if check_answers:
+                _check_answer(message, open_ids, where)
             waiting.append(message_of(message, where))
     if not cut_messages.replies:
         raise Refused("no_assistant", f"{len(messages)} messages and none of role assistant")
@@ -133,6 +139,14 @@ def action_of_reply(message: Mapping[str, Any], where: str) -> Action:
     return Action(text=text, parse=ParseOutcome.MALFORMED, raw=raw)
 
 
+def actions_of(conversation: Conversation) -> list[Action]:
+    """[N] the actions of the replies."""
+    return [
+        action_of_reply(reply, f"message {index}")
+        for reply, index in zip(conversation.replies, conversation.positions, strict=True)
+    ]
+
+
 def author(named: Any, options: ReadOptions, where: str) -> Actor:
     """Who made a step. Raises `ConfigError` where neither the file nor the options say it."""
     if named is not None:
@@ -147,13 +161,38 @@ def author(named: Any, options: ReadOptions, where: str) -> Actor:
     return options.actor
 
 
-def switch_events(actors: Sequence[Actor], reason: str) -> tuple[SwitchEvent, ...]:
-    """One event for each change of author. Example: ``s s e e`` -> one at 2, to the expert."""
-    return tuple(
-        SwitchEvent(step_index=index, actor=actor, reason=reason)
+def actors_by_index(
+    places: Sequence[Any], ids: Sequence[str], num_steps: int, options: ReadOptions, where: str
+) -> list[Actor]:
+    """[N] the authors: the student before the switch index of the file or of the side file, the expert from there on.
+
+    Without an index all steps are the `actor` of the options. An index beyond the steps is refused: it counts something
+    else than the replies of the first model.
+
+    Example: index 2, three steps -> student student expert
+    """
+    told = next((options.switch_indices[one] for one in ids if one in options.switch_indices), None)
+    for place in places:
+        if told is None and isinstance(place, dict):
+            told = place.get(options.switch_field)
+    if told is None:
+        return [author(None, options, where)] * num_steps
+    if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told <= num_steps:
+        raise Refused("switch_index", f"{options.switch_field} is {str(told)[:40]!r}, expected 0..{num_steps} (steps)")
+    return [Actor.STUDENT] * told + [Actor.EXPERT] * (num_steps - told)
+
+
+def switch_of(actors: Sequence[Actor], told_by: str) -> dict[str, Any]:
+    """`switch_rule` and `switch_events` of a trajectory: one event for each change of author, none with one author.
+
+    Example: ``s s e e`` -> one event at 2, to the expert; ``e e`` -> none, rule ``never``
+    """
+    changes = [
+        SwitchEvent(step_index=index, actor=actor, reason=told_by)
         for index, actor in enumerate(actors)
-        if (index > 0 and actor is not actors[index - 1]) or (index == 0 and actor is Actor.EXPERT and reason)
-    )
+        if index > 0 and actor is not actors[index - 1]
+    ]
+    return {"switch_rule": SWITCH_RULE if changes else "never", "switch_events": tuple(changes)}
 
 
 def steps_of(conversation: Conversation, actions: Sequence[Action], actors: Sequence[Actor]) -> tuple[Step, ...]:
@@ -195,9 +234,8 @@ def trajectory_of(
 ) -> Trajectory:
     """The trajectory of a list of messages. Raises `Refused` (the item) and `ConfigError` (an unknown author)."""
     conversation = cut(messages)
-    actions = [action_of_reply(reply, f"reply {index}") for index, reply in enumerate(conversation.replies)]
+    actions = actions_of(conversation)
     actors = [author(reply.get(ACTOR_KEY), options, where) for reply in conversation.replies]
-    mixed = len(set(actors)) > 1
     return Trajectory(
         trajectory_id=trajectory_id,
         task_id=task_id,
@@ -208,7 +246,6 @@ def trajectory_of(
         stop_reason=stop_reason,
         reward=None if stop_reason.is_infrastructure else reward,
         seed=0,
-        switch_rule=SWITCH_RULE if mixed else "never",
-        switch_events=switch_events(actors, ACTOR_KEY) if mixed else (),
+        **switch_of(actors, ACTOR_KEY),
         info=info,
     )

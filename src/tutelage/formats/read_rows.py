@@ -100,7 +100,8 @@ def trajectory_of_row(
     Identity: the first of ``trajectory_id, traj_id, id, uuid, instance_id, task_id`` that is there, else file and line.
     Reward: ``reward`` or ``resolved``, else None. Ending: ``stop_reason`` if it is one of ours, else completed.
     """
-    (fit, fit_messages), replaced = clean_json([dict(row), messages])
+    others = {key: value for key, value in row.items() if key not in ("messages", "conversations", "system")}
+    (fit, fit_messages), replaced = clean_json([others, messages])
     own = fit.pop(OWN_KEY, None)
     trajectory_id = _identity(fit, ID_KEYS) or f"{path.stem}-{line}"
     rewards = [reward_of(fit[key], key) for key in REWARD_KEYS if key in fit]
@@ -110,8 +111,6 @@ def trajectory_of_row(
         info["tools"] = tools
     if isinstance(fit.get("model"), str):
         info["model"] = fit["model"]
-    for key in ("messages", "conversations", "system"):
-        fit.pop(key, None)
     if fit:
         info["row"] = fit
     stated = fit.get("stop_reason")
