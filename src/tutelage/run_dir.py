@@ -55,6 +55,8 @@ class StageRecord:
     """Wall-clock time of the last go."""
     goes: int = 1
     """1, or more if it was interrupted and went on."""
+    manifest: str = ""
+    """SHA-256 of the manifest of the tasks that it played. Empty: it played none."""
 
 
 class RunDir:

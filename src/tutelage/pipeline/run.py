@@ -160,6 +160,18 @@ def _note(run: RunDir, tell: Listener, text: str) -> None:
     tell(Event(stage="", state="note", text=text))
 
 
+def _note_other_tasks(stage: Stage, run: RunDir, tell: Listener) -> None:
+    """Say that a stage played other tasks or other data before: its results are not to be compared with the new ones."""
+    before = run.record(stage.id)
+    if before is not None and before.manifest and before.manifest != stage.manifest:
+        _note(
+            run,
+            tell,
+            f"{stage.id}: its tasks or their data have changed (manifest {before.manifest[:12]}, now "
+            f"{stage.manifest[:12]}); it is done again, and what was made from the former ones with it",
+        )
+
+
 def _run_here(stages: dict[str, Stage], run: RunDir, recipe: Recipe, tell: Listener) -> None:
     for stage in stages.values():
         _do_here(stage, run, tell)
@@ -170,6 +182,7 @@ def _do_here(stage: Stage, run: RunDir, tell: Listener, *, again: bool = False) 
     if not again and is_done(stage, run):
         tell(Event(stage=stage.id, state="skipped", record=run.record(stage.id)))
         return
+    _note_other_tasks(stage, run, tell)
     run.log(f"{stage.id}: started")
     tell(Event(stage=stage.id, state="started"))
 
@@ -243,6 +256,7 @@ def _hand_out(
             workers.append(worker)
         del waiting[stage.id]
         running.add(stage.id)
+        _note_other_tasks(stage, run, tell)
         run.log(f"{stage.id}: started")
         tell(Event(stage=stage.id, state="started"))
         worker.start(stage.id)

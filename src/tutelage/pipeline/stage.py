@@ -43,6 +43,11 @@ class Stage:
     def id(self) -> str:
         return stage_id(self.kind, self.name)
 
+    @property
+    def manifest(self) -> str:
+        """Hash of the tasks that it plays, with their data. Empty: it plays none."""
+        return str(self.settings.get("manifest", "")) if isinstance(self.settings, dict) else ""
+
     def inputs(self, run: RunDir) -> str:
         """Hash of the settings and of what the needed stages wrote. These must be done."""
         needed = {}
@@ -104,6 +109,7 @@ def do_stage(stage: Stage, run: RunDir, tell: Tell, *, again: bool = False) -> S
         inputs=inputs,
         started_at=before.started_at if goes_on and before else now(),
         goes=before.goes + 1 if goes_on and before else 1,
+        manifest=stage.manifest,
     )
     run.write_record(stage.id, started)
     clock = time.perf_counter()
@@ -117,6 +123,7 @@ def do_stage(stage: Stage, run: RunDir, tell: Tell, *, again: bool = False) -> S
         finished_at=now(),
         seconds=round(time.perf_counter() - clock, 3),
         goes=started.goes,
+        manifest=started.manifest,
     )
     run.write_record(stage.id, record)
     return record
