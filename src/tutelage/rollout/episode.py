@@ -14,7 +14,7 @@ from typing import Literal
 
 from tutelage.envs.action_formats import ActionFormat, action_format_of
 from tutelage.envs.base import Env
-from tutelage.errors import ConfigError, ContextOverflow
+from tutelage.errors import ConfigError, ContextOverflow, EpisodeBudgetSpent
 from tutelage.policies.base import PartialTrajectory, Policy
 from tutelage.rollout.replay import replay_steps
 from tutelage.rollout.switch import RuleSeed, SwitchRule
@@ -87,6 +87,8 @@ class Episode:
     steps: list[Step] = field(default_factory=list)
     events: list[SwitchEvent] = field(default_factory=list)
     observation: Observation | None = None
+    note: str | None = None
+    """What a record without a failure tells as its error: the budget that ended it or a part of it."""
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -146,14 +148,15 @@ class Episode:
             switch_rule=self.rule.name,
             drawn_switch=self.rule.drawn(self.rule_seed),
             switch_events=tuple(self.events),
-            error=error,
+            error=self.note if error is None else error,
             seconds=round(time.monotonic() - self.started, 6),
             parent_id=self.parent_id,
         )
 
 
 Play = Generator[Ask, Action, Trajectory]
-"""Yields what it asks, is sent the action, returns the record. `ContextOverflow` may be thrown in as an answer."""
+"""Yields what it asks, is sent the action, returns the record. `ContextOverflow` and `EpisodeBudgetSpent` may be thrown in
+as an answer."""
 
 
 def play(episode: Episode, env: Env) -> Play:
@@ -197,6 +200,12 @@ def _play_steps(episode: Episode, env: Env) -> Generator[Ask, Action, StopReason
             if actor is Actor.EXPERT:
                 return StopReason.CONTEXT_OVERFLOW
             student_limit = StopReason.CONTEXT_OVERFLOW
+            continue
+        except EpisodeBudgetSpent as error:
+            episode.note = str(error)
+            if actor is Actor.EXPERT:
+                return StopReason.MAX_STEPS
+            student_limit = StopReason.MAX_STEPS
             continue
         if actor is not _last_actor(episode):
             episode.events.append(SwitchEvent(step_index=len(episode.steps), actor=actor, reason=reason))
@@ -295,7 +304,7 @@ def run_episode(
         while True:
             try:
                 action = policies[ask.actor].act(ask.so_far)
-            except ContextOverflow as error:
+            except (ContextOverflow, EpisodeBudgetSpent) as error:
                 ask = loop.throw(error)
             else:
                 ask = loop.send(action)

@@ -16,7 +16,15 @@ from typing import TypeVar
 
 from tutelage.envs.action_formats import action_format_of
 from tutelage.envs.base import Env, StepResult
-from tutelage.errors import ConfigError, ContextOverflow, EnvError, FormatError, MissingExtra, TutelageError
+from tutelage.errors import (
+    ConfigError,
+    ContextOverflow,
+    EnvError,
+    EpisodeBudgetSpent,
+    FormatError,
+    MissingExtra,
+    TutelageError,
+)
 from tutelage.policies.base import Policy
 from tutelage.rollout.episode import Ask, Episode, Play, play
 from tutelage.types import Action, Actor, Observation, StopReason, Task, Trajectory
@@ -25,6 +33,11 @@ T = TypeVar("T")
 
 USER_ERRORS = (ConfigError, MissingExtra, FormatError)
 """Not this episode's fault: the run ends."""
+
+LIMITS = (ContextOverflow, EpisodeBudgetSpent)
+"""What a policy raises where an episode may not go on with it. A limit like that on steps: no failure."""
+
+Limit = ContextOverflow | EpisodeBudgetSpent
 
 
 class Failure(Exception):
@@ -43,7 +56,7 @@ def guarded(stop_reason: StopReason, call: Callable[[], T]) -> T:
     """The value of `call`; what it raises as a `Failure` with this stop reason."""
     try:
         return call()
-    except (*USER_ERRORS, ContextOverflow):
+    except (*USER_ERRORS, *LIMITS):
         raise
     except Exception as error:
         raise Failure(stop_reason, error) from error
@@ -105,7 +118,7 @@ class Live:
         except Failure as failure:
             self.fail(failure)
 
-    def drive(self, answer: Action | ContextOverflow | None) -> Ask | None:
+    def drive(self, answer: Action | Limit | None) -> Ask | None:
         """Play on until a batched policy is asked, which is returned, or to the end: None, and `outcome` is set."""
         try:
             ask = self._go_on(answer)
@@ -148,18 +161,18 @@ class Live:
             self.outcome = outcome
             self.close()
 
-    def _go_on(self, answer: Action | ContextOverflow | None) -> Ask:
+    def _go_on(self, answer: Action | Limit | None) -> Ask:
         assert self._loop is not None
         self._check_still_wanted()
-        if isinstance(answer, ContextOverflow):
+        if isinstance(answer, LIMITS):
             return self._loop.throw(answer)
         return next(self._loop) if answer is None else self._loop.send(answer)
 
-    def _act(self, ask: Ask) -> Action | ContextOverflow:
+    def _act(self, ask: Ask) -> Action | Limit:
         self._check_still_wanted()
         try:
             return guarded(StopReason.POLICY_ERROR, lambda: self.policies[ask.actor].act(ask.so_far))
-        except ContextOverflow as error:
+        except LIMITS as error:
             return error
 
     def _check_still_wanted(self) -> None:

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 
 from tutelage.envs.base import Env
 from tutelage.envs.registry import make_env as make_registered_env
-from tutelage.errors import ConfigError, ContextOverflow, StoreError
+from tutelage.errors import ConfigError, ContextOverflow, RunBudgetSpent, StoreError
 from tutelage.policies.base import Policy
 from tutelage.rollout.episode import Ask, Episode, Limits
-from tutelage.rollout.live import Failure, Live, guarded
+from tutelage.rollout.live import Failure, Limit, Live, guarded
 from tutelage.rollout.summary import JobKey, RolloutSummary, job_key, latest_attempts
 from tutelage.rollout.switch import RuleSeed, SwitchRule
 from tutelage.store import RecordStore
@@ -82,7 +82,7 @@ def run_rollouts(
     spoilt or interrupted are played again when a run is resumed.
 
     `on_trajectory` gets each record once it is stored; `on_progress` the numbers of finished jobs and of all jobs.
-    On KeyboardInterrupt and SystemExit the live episodes are stored as `interrupted`, then it goes on up.
+    On KeyboardInterrupt, SystemExit and `RunBudgetSpent` the live episodes are stored as `interrupted`, then it goes on up.
     """
     jobs = list(jobs)
     _check(jobs, policies, rule, concurrency, retries)
@@ -204,7 +204,7 @@ class _Runner:
                 self._collect()
                 if len(self.live) == self.concurrency or not self.pending:
                     self._answer_waiting()
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit, RunBudgetSpent):
             for live in list(self.live):
                 live.give_up(StopReason.INTERRUPTED)
                 self._finish(live)
@@ -225,14 +225,14 @@ class _Runner:
         else:
             self._finish(live)
 
-    def _drive(self, live: Live, answer: Action | ContextOverflow | None) -> None:
+    def _drive(self, live: Live, answer: Action | Limit | None) -> None:
         if not live.needs_thread:
             self._driven(live, live.drive(answer))
             return
         self.running.add(live)
         threading.Thread(target=self._drive_in_thread, args=(live, answer), daemon=True).start()
 
-    def _drive_in_thread(self, live: Live, answer: Action | ContextOverflow | None) -> None:
+    def _drive_in_thread(self, live: Live, answer: Action | Limit | None) -> None:
         try:
             self.driven.put((live, live.drive(answer), None))
         except BaseException as error:

@@ -64,6 +64,8 @@ class EndpointConfig:
     """How actions are asked for: chat messages, or a prompt (token ids where the server reads them)."""
     style: Literal["text", "native"] = "text"
     """Of chat: actions as text in the environment's format, or as native tool calls."""
+    action_format: str | None = None
+    """Of the style text: another format than the environment's, e.g. ``think_action``, or a place ``module:NAME``."""
     api_key_env: str | None = None
     """Name of the environment variable that holds the key. None: no key is sent. The key itself is never written."""
     tokenizer: str | None = None
