@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from tutelage.envs.action_formats.base import ActionFormat, action_format_of
 from tutelage.envs.base import Env
 from tutelage.errors import ConfigError
 from tutelage.types import Task
@@ -47,6 +48,9 @@ class EnvSpec:
     """Callable Action -> whether it only reads; see `selection.reads`. None: no action is said to."""
     instructions: str | None = None
     """A text that tells a language model the rules before the first observation."""
+    instructions_of: str | None = None
+    """Callable (Task, own_format) -> the instructions for one task; `own_format` False: without how an action is written,
+    for a model that has another way. None: `instructions` for every task. See `envs.instructions`."""
     extra: str | None = None
     """The extra that it cannot do without."""
     sources: Sequence[str] = ("generated",)
@@ -64,6 +68,7 @@ class EnvSpec:
 
 
 _HOUSEHOLD_FOOTPRINTS: Final = "tutelage.supervision.footprints.household"
+_HOUSEHOLD_INSTRUCTIONS: Final = "tutelage.envs.household.instructions"
 _HOUSEHOLD_VOCABULARY: Final = "tutelage.training.household_tokenizer:HouseholdVocabulary"
 _PLAN_OF_EXPERT: Final = "tutelage.policies.registry:plan_of_expert"
 _HOUSEHOLD_STUDENT: Final = "builtin:household_tiny"
@@ -87,6 +92,8 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
             "causal": f"{_HOUSEHOLD_FOOTPRINTS}_exact:causal_household_footprints",
         },
         reads="tutelage.selection.reads:reads_household",
+        instructions=f"{_HOUSEHOLD_INSTRUCTIONS}:INSTRUCTIONS",
+        instructions_of=f"{_HOUSEHOLD_INSTRUCTIONS}:instructions_of",
         student=_HOUSEHOLD_STUDENT,
         vocabulary=_HOUSEHOLD_VOCABULARY,
     ),
@@ -103,6 +110,8 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
             "needs": f"{_HOUSEHOLD_FOOTPRINTS}_needs:needed_household_footprints",
         },
         reads="tutelage.selection.reads:reads_household",
+        instructions=f"{_HOUSEHOLD_INSTRUCTIONS}:INSTRUCTIONS",
+        instructions_of=f"{_HOUSEHOLD_INSTRUCTIONS}:instructions_of",
         extra="alfworld",
         student=_HOUSEHOLD_STUDENT,
         vocabulary=_HOUSEHOLD_VOCABULARY,
@@ -118,6 +127,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         footprints={"text": "tutelage.supervision.footprints.shop:shop_footprints"},
         reads="tutelage.selection.reads:reads_shop",
         instructions="tutelage.envs.shop.env:INSTRUCTIONS",
+        instructions_of="tutelage.envs.shop.env:instructions_of",
         random_player="tutelage.policies.random_players:shop_random",
         open_words="tutelage.envs.shop.vocabulary:open_words",
         extra="shop",
@@ -132,6 +142,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         planner=_PLAN_OF_EXPERT,
         footprints={"text": "tutelage.supervision.footprints.search:search_footprints"},
         instructions="tutelage.envs.search.env:INSTRUCTIONS",
+        instructions_of="tutelage.envs.search.env:instructions_of",
         random_player="tutelage.policies.random_players:search_random",
         open_words="tutelage.envs.search.names:open_words",
         extra="search",
@@ -147,6 +158,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         footprints={"text": "tutelage.supervision.footprints.repo:repo_footprints"},
         reads="tutelage.selection.reads:reads_repo",
         instructions="tutelage.envs.repo.env:INSTRUCTIONS",
+        instructions_of="tutelage.envs.repo.instructions:instructions_of_task",
         random_player="tutelage.policies.random_players:repo_random",
         extra="repo",
     ),
@@ -160,6 +172,7 @@ ENVIRONMENTS: Final[dict[str, EnvSpec]] = {
         planner=_PLAN_OF_EXPERT,
         footprints={"text": "tutelage.supervision.footprints.python:python_footprints"},
         instructions="tutelage.envs.python.env:INSTRUCTIONS",
+        instructions_of="tutelage.envs.python.env:instructions_of",
         random_player="tutelage.policies.random_players:python_random",
         open_words="tutelage.envs.python.templates:open_words",
     ),
@@ -228,6 +241,16 @@ def make_env(task: Task) -> Env:
     """The environment that plays a task. Raises ConfigError on an unknown name, and what the environment raises."""
     env: Env = _class_of(task.env, task.task_id)(task)
     return env
+
+
+def action_format_for(task: Task) -> ActionFormat | None:
+    """The format in which a task's environment reads actions, without making it. None: its actions are plain commands.
+
+    An environment whose format is a matter of the task has a static method ``format_of(task)`` besides the attribute.
+    """
+    made = _class_of(task.env, task.task_id)
+    of_task: Callable[[Task], ActionFormat | None] | None = getattr(made, "format_of", None)
+    return action_format_of(made) if of_task is None else of_task(task)
 
 
 def load_place(place: str) -> Any:

@@ -56,7 +56,7 @@ class ActionFormat(Protocol):
         ...
 
     def thought(self, text: str) -> str:
-        """What a reply says besides its call, without think tags around it. The whole of one that makes no call."""
+        """What a reply says before its call, without think tags around it. The whole of one that shows no call."""
         ...
 
 
@@ -128,7 +128,10 @@ def is_scalar(value: object) -> bool:
     """Whether JSON says a value exactly, and it is no list or object."""
     if isinstance(value, float):
         return math.isfinite(value)
-    return value is None or isinstance(value, str | int)
+    if isinstance(value, int):
+        # Python refuses to write or read longer ones, of some 4,000 digits.
+        return value.bit_length() <= 8192
+    return value is None or isinstance(value, str)
 
 
 def as_text(value: object) -> str | None:

@@ -63,8 +63,7 @@ class AdapterEnv(ABC):
         self.score = str(settings.get("score", "sum"))
         if self.score not in SCORES:
             raise ConfigError.unknown(f"task {task.task_id}: score", self.score, SCORES)
-        place = settings.get("action_format")
-        self.action_format: ActionFormat | None = None if place is None else load_place(place)
+        self.action_format = self.format_of(task)
         self.help = str(settings.get("help") or (self.action_format.help if self.action_format else HELP))
         self.info: Mapping[str, Any] = {}
         """What the environment said besides, with its latest answer; e.g. a footprint."""
@@ -72,6 +71,13 @@ class AdapterEnv(ABC):
         """Whether the latest action reached the environment; the adapter answers by itself where it is none."""
         self._rewards: list[float] = []
         self.life = Lifetime(task, self.max_steps)
+
+    @staticmethod
+    def format_of(task: Task) -> ActionFormat | None:
+        """Raises ConfigError where nothing stands at its place."""
+        place = task.settings.get("action_format")
+        found: ActionFormat | None = None if place is None else load_place(place)
+        return found
 
     # What an adapter defines
 

@@ -39,6 +39,10 @@ ACTION_FORMAT: Final = TagFormat(
         "it prints, or <answer>the answer</answer> to finish."
     ),
     boxed_as="answer",
+    descriptions={
+        "python": "Run code and show what it prints, or the last line of its error.",
+        "answer": "End the task with the answer: the bare result.",
+    },
 )
 
 ANSWERED: Final = "The answer was taken."
@@ -60,17 +64,20 @@ STOPPED: Final = {
 """The observation after a run that broke a limit. Nothing of its output is shown: how far it came depends on the
 machine. Which of the two times ran out first depends on it too, so both are told alike."""
 
-INSTRUCTIONS: Final = """\
+_FACTS: Final = """\
+Print what you want to see: values are not shown by themselves. Every run starts afresh, knows nothing of earlier ones, and \
+must end within seconds. There is no network, no input and nothing but the standard library. You have 16 turns, and one of \
+them must be the answer. Answer with the bare result: a number as digits, a choice as its letter, a program as its whole \
+source."""
+
+INSTRUCTIONS: Final = f"""\
 You solve a problem, and you may run Python to do so. In every turn, think first, then give exactly one action as the last \
 thing you write:
 
 <python>code</python>   runs the code and shows what it prints, or the last line of its error
 <answer>the answer</answer>   ends the task with your answer
 
-Print what you want to see: values are not shown by themselves. Every run starts afresh, knows nothing of earlier ones, and \
-must end within seconds. There is no network, no input and nothing but the standard library. You have 16 turns, and one of \
-them must be the answer. Answer with the bare result: a number as digits, a choice as its letter, a program as its whole \
-source. Instead of the answer tag, the last \\boxed{...} of a turn without tags counts as well.
+{_FACTS} Instead of the answer tag, the last \\boxed{{...}} of a turn without tags counts as well.
 
 Example
 Problem: There are 12 bags with 34 pens in each. How many pens are there?
@@ -78,6 +85,20 @@ You: I multiply. <python>print(12 * 34)</python>
 Output: 408
 You: <answer>408</answer>"""
 """What a language model is told before the first observation."""
+
+_RULES: Final = f"""\
+You solve a problem, and you may run Python to do so. In every turn, think first, then do exactly one of these:
+
+python(code)   runs the code and shows what it prints, or the last line of its error
+answer(text)   ends the task with your answer
+
+{_FACTS}"""
+
+
+def instructions_of(task: Task, own_format: bool) -> str:
+    """`own_format`: actions are written in tags. False: nothing is said of how an action is written."""
+    return INSTRUCTIONS if own_format else _RULES
+
 
 _FENCED: Final = re.compile(r"\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*", re.DOTALL | re.IGNORECASE)
 

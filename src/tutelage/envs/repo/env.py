@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from tutelage.envs.action_formats import ActionFormat
 from tutelage.envs.base import StepResult
 from tutelage.envs.lifetime import Lifetime
 from tutelage.envs.repo.check import CHECK_LIMITS, remove_folder
@@ -68,7 +69,7 @@ class RepoEnv:
         """Raises ConfigError on settings that cannot be. Everything slow is left to `reset`."""
         self.task = task
         self.settings = PlaySettings.of(task.settings)
-        self.action_format = action_format_named(str(task.settings.get("action_format", "functions")))
+        self.action_format = self.format_of(task)
         self.judgement: Judgement | None = None
         """What the tests said. None: they were not run, or could not be."""
         self.auto_submitted = False
@@ -80,6 +81,11 @@ class RepoEnv:
         self.life = Lifetime(task, self.settings.max_steps)
         self._lock = threading.Lock()
         self._remove: weakref.finalize[..., RepoEnv] | None = None
+
+    @staticmethod
+    def format_of(task: Task) -> ActionFormat:
+        """Raises ConfigError on an unknown one."""
+        return action_format_named(str(task.settings.get("action_format", "functions")))
 
     def reset(self, seed: int) -> Observation:
         """Raises ConfigError, FormatError (see `problem_of`), or EnvError if the problem is not the one of the task."""

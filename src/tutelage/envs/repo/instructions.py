@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tutelage.envs.repo.settings import PlaySettings
+from tutelage.types import Task
+
 _RULES: Final = """\
 You repair a Python repository that lies in /workspace. You are told what is wrong. There is no network, and nobody
 answers questions. End every reply with exactly one call of a tool; you may think before it.
@@ -54,3 +57,12 @@ _EXAMPLES: Final = {"functions": _FUNCTION_EXAMPLE, "tool_calls": _TOOL_CALL_EXA
 def instructions_of(action_format: str = "functions", max_steps: int = 75, bash_seconds: float = 60.0) -> str:
     """The instructions for an action format, ``functions`` or ``tool_calls``, and the limits of a task."""
     return f"{_RULES.format(steps=max_steps, seconds=bash_seconds)}\n\n{_EXAMPLES[action_format]}"
+
+
+def instructions_of_task(task: Task, own_format: bool) -> str:
+    """`own_format`: calls are written in the task's format. False: nothing is said of how a call is written."""
+    settings = PlaySettings.of(task.settings)
+    if own_format:
+        name = str(task.settings.get("action_format", "functions"))
+        return instructions_of(name, settings.max_steps, settings.bash_seconds)
+    return _RULES.format(steps=settings.max_steps, seconds=settings.bash_seconds)

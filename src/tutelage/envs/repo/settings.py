@@ -29,9 +29,19 @@ _TOOL_CALL_HELP: Final = (
     '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'
 )
 
+_DESCRIPTIONS: Final = {
+    "bash": "Run a shell command in the repository. The working directory is kept between calls, variables are not.",
+    "edit": (
+        "Look at a file or change it. Needs `command` and `path`, and by command: view may have first_line and last_line; "
+        "create file_text; str_replace old_str and new_str; insert insert_line and insert_text; undo nothing more. "
+        "undo takes back only what edit itself changed."
+    ),
+    "submit": "End the task; the tests are run on what is there.",
+}
+
 FORMATS: Final[dict[str, ActionFormat]] = {
-    "functions": FunctionFormat(tools=TOOLS, help=_FUNCTION_HELP),
-    "tool_calls": ToolCallFormat(tools=TOOLS, help=_TOOL_CALL_HELP),
+    "functions": FunctionFormat(tools=TOOLS, help=_FUNCTION_HELP, descriptions=_DESCRIPTIONS),
+    "tool_calls": ToolCallFormat(tools=TOOLS, help=_TOOL_CALL_HELP, descriptions=_DESCRIPTIONS),
 }
 
 

@@ -39,21 +39,28 @@ ACTION_FORMAT: Final = TagFormat(
         "No action was found in that reply. End with exactly one action: <search>a query</search> to see passages, or "
         "<answer>the answer</answer> to finish."
     ),
+    descriptions={
+        "search": "Show the passages that fit a query best.",
+        "answer": "End the task with the answer: the bare name, date or number.",
+    },
 )
 
 ANSWERED: Final = "The answer was taken."
 """The observation after an answer; whether it is right is not said."""
 
-INSTRUCTIONS: Final = """\
+_ADVICE: Final = """\
+The answer to one search often holds the name that you must search for next. You have few turns, usually 4, and the last \
+one must be the answer. Answer with the bare name, date or number, as short as it \
+can be: no sentence."""
+
+INSTRUCTIONS: Final = f"""\
 You answer a question by looking things up. In every turn, think first, then give exactly one action as the last thing you \
 write:
 
 <search>a query</search>   shows the passages that fit the query best, between <information> and </information>
 <answer>the answer</answer>   ends the task with your answer
 
-The answer to one search often holds the name that you must search for next. You have few turns, usually 4, and the last \
-one must be the answer. Answer with the bare name, date or number, as short as it \
-can be: no sentence.
+{_ADVICE}
 
 Example
 Question: Who is the spouse of the author of Emma?
@@ -68,6 +75,20 @@ Doc 1: Jane Roe
 Jane Roe is a writer. She is married to John Low.
 </information>
 You: <answer>John Low</answer>"""
+"""What a language model is told before the first observation."""
+
+_RULES: Final = f"""\
+You answer a question by looking things up. In every turn, think first, then do exactly one of these:
+
+search(query)   shows the passages that fit the query best, between <information> and </information>
+answer(text)   ends the task with your answer
+
+{_ADVICE}"""
+
+
+def instructions_of(task: Task, own_format: bool) -> str:
+    """`own_format`: actions are written in tags. False: nothing is said of how an action is written."""
+    return INSTRUCTIONS if own_format else _RULES
 
 
 @dataclass(frozen=True, slots=True)

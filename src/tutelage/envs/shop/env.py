@@ -63,6 +63,13 @@ click[buy now]
 """What a language model is told before the first observation."""
 
 
+def instructions_of(task: Task, own_format: bool) -> str:
+    """`own_format`: the reply is the command. False: nothing is said of how a command is written."""
+    if own_format:
+        return INSTRUCTIONS
+    return INSTRUCTIONS.replace("Each reply is one command:", "In every turn you give one command:").rstrip("\n")
+
+
 def catalogue_of(settings: Mapping[str, Any]) -> Catalogue:
     """The catalogue that the settings of a task name. All episodes of a process share it.
 
