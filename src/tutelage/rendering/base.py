@@ -21,6 +21,11 @@ def vocabulary_id(vocabulary: Mapping[str, int]) -> str:
     return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
 
+def plain_text(action: Action) -> str:
+    """The text of an action that the model did not sample, where no action format is given: its bare command."""
+    return action.text if action.command is None else action.command
+
+
 @runtime_checkable
 class Renderer(Protocol):
     """Maps observations and actions to token ids and back, for one model family.

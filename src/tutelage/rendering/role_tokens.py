@@ -8,7 +8,7 @@ In: a model folder whose tokenizer has these special tokens. Loads without torch
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from tokenizers import Tokenizer
 
 from tutelage.errors import RenderError
-from tutelage.rendering.base import vocabulary_id
+from tutelage.rendering.base import plain_text, vocabulary_id
 from tutelage.types import Action, Observation, ParseOutcome
 
 PAD, BOS, SYSTEM, OBSERVATION, ACT, END = "<|pad|>", "<|bos|>", "<|system|>", "<|obs|>", "<|act|>", "<|end|>"
@@ -45,8 +45,19 @@ class RoleTokenRenderer:
     name = "role_tokens"
     rewrites_history = False
 
-    def __init__(self, tokenizer: Tokenizer, *, where: str = "tokenizer") -> None:
-        """Raises RenderError if a special token is missing; `where` names the tokenizer in the message."""
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        where: str = "tokenizer",
+        instructions: str | None = None,
+        text_of: Callable[[Action], str] | None = None,
+    ) -> None:
+        """Raises RenderError if a special token is missing; `where` names the tokenizer in the message.
+
+        `instructions` open every conversation, as a system message. `text_of`: the text of an action that the model did
+        not sample; None: its bare command.
+        """
         vocabulary: dict[str, int] = tokenizer.get_vocab()
         if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
             raise RenderError(
@@ -54,6 +65,8 @@ class RoleTokenRenderer:
                 "format. Make a student with `tutelage student new`."
             )
         self._tokenizer = tokenizer
+        self._instructions = instructions
+        self._text_of = plain_text if text_of is None else text_of
         # Without this, text that spells a special token would become one (and could fake a turn).
         self._tokenizer.encode_special_tokens = True
         self._role_ids = {"system": vocabulary[SYSTEM]}
@@ -69,9 +82,12 @@ class RoleTokenRenderer:
         self._encode_cached = lru_cache(maxsize=65536)(self._encode)
 
     @classmethod
-    def from_folder(cls, model_dir: Path) -> RoleTokenRenderer:
+    def from_folder(
+        cls, model_dir: Path, *, instructions: str | None = None, text_of: Callable[[Action], str] | None = None
+    ) -> RoleTokenRenderer:
         """Over the `tokenizer.json` of a model folder."""
-        return cls(Tokenizer.from_file(str(model_dir / "tokenizer.json")), where=str(model_dir))
+        tokenizer = Tokenizer.from_file(str(model_dir / "tokenizer.json"))
+        return cls(tokenizer, where=str(model_dir), instructions=instructions, text_of=text_of)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, none of them special. `decode` gives the text back, whatever it is."""
@@ -79,6 +95,8 @@ class RoleTokenRenderer:
 
     def observation_ids(self, observation: Observation, *, after: Action | None) -> list[int]:
         ids = [self._bos] if after is None else []
+        if after is None and self._instructions is not None:
+            ids += [self._role_ids["system"], *self._encode_cached(self._instructions)]
         for message in observation.messages:
             ids.append(self._role_ids.get(message.role, self._observation))
             ids += self._encode_cached(message.content)
@@ -89,8 +107,7 @@ class RoleTokenRenderer:
         """Sampled ids must come from this vocabulary. Another author's action is written as its bare command."""
         if action.token_ids is not None:
             return list(action.token_ids)
-        text = action.text if action.command is None else action.command
-        return [*self._encode_cached(text), self.stop_token_id]
+        return [*self._encode_cached(self._text_of(action)), self.stop_token_id]
 
     def parse(self, token_ids: Sequence[int], *, stopped: bool) -> Action:
         text = self.decode(token_ids[:-1] if stopped else token_ids)
@@ -121,6 +138,12 @@ class RoleTokenRenderer:
     def _plain_ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
+
+
+def has_role_tokens(folder: Path) -> bool:
+    """Whether the tokenizer of a folder has the special tokens of this format."""
+    text = (folder / "tokenizer.json").read_text(encoding="utf-8")
+    return all(token in text for token in SPECIAL_TOKENS)
 
 
 def _token_bytes(token: str) -> bytes:
