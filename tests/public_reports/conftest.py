@@ -101,12 +101,20 @@ def counter_worlds(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def play_by_command_line(tmp_path: Path, counter_worlds: None) -> Callable[..., RunDir]:
     """`tutelage run` on a world with a fault; the run directory, which must end with the given exit code."""
 
-    def play(fault: str, *, limits: str = "{}", count: int = 3, retries: int = 0, code: int = 0) -> RunDir:
+    def play(
+        fault: str,
+        *,
+        limits: str = "{}",
+        count: int = 3,
+        retries: int = 0,
+        code: int = 0,
+        more: Sequence[str] = ("--quiet",),
+    ) -> RunDir:
         from tutelage.cli.main import main
 
         recipe = tmp_path / f"{fault}.yaml"
         recipe.write_text(RECIPE.format(fault=fault, limits=limits, count=count, retries=retries))
-        assert main(["run", str(recipe), "--out", str(tmp_path / fault), "--quiet"]) == code
+        assert main(["run", str(recipe), "--out", str(tmp_path / fault), *more]) == code
         return RunDir(tmp_path / fault)
 
     return play
