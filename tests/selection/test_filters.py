@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tutelage.errors import ConfigError
-from tutelage.selection.filters import FILTERS, Filter, HasExpertSteps, NoRepetition, PerTaskCap, Solved
+from tutelage.selection.filters import FILTERS, Filter, HasExpertSteps, NoRepetition, NotTruncated, PerTaskCap, Solved
 from tutelage.selection.reads import is_read, reads_shell
 from tutelage.testing import make_trajectory
 from tutelage.types import Action, ParsedCall, ParseOutcome, StopReason, Verdict
@@ -43,6 +43,13 @@ def test_solved_with_options() -> None:
     assert Solved(min_reward=0.5).judge(cut).reason == "truncated_success"
     assert Solved(min_reward=0.5, keep_truncated_success=True).judge(cut).reason == "kept"
     assert Solved(keep_truncated_success=True).judge(cut).reason == "not_successful"
+
+
+def test_not_truncated_asks_for_no_reward() -> None:
+    reasons = {
+        stop: NotTruncated().judge(make_trajectory("e", reward=None, stop_reason=stop)).reason for stop in StopReason
+    }
+    assert reasons == {stop: "kept" if stop is COMPLETED else "truncated" for stop in StopReason}
 
 
 def test_has_expert_steps() -> None:
@@ -149,7 +156,7 @@ def test_per_task_cap() -> None:
 
 
 def test_names_and_refusals() -> None:
-    assert sorted(FILTERS) == ["has_expert_steps", "no_repetition", "per_task_cap", "solved"]
+    assert sorted(FILTERS) == ["has_expert_steps", "no_repetition", "not_truncated", "per_task_cap", "solved"]
     assert all(isinstance(one, Filter) for one in (Solved(), HasExpertSteps(), NoRepetition(), PerTaskCap(1)))
     with pytest.raises(
         ConfigError, match=re.escape("filter 'no_repetition', scope: unknown 'trian'. Did you mean 'trained'?")
@@ -223,3 +230,5 @@ def test_reads_by_environment() -> None:
     assert [is_read("repo", action) for action in editor] == [True, False]
     assert [is_read("repo", call("bash", command=command)) for command in ("ls", "rm a")] == [True, False]
     assert not is_read("repo", Action(text="ls", parse=ParseOutcome.MALFORMED))
+    typed = ("str_replace_editor view /a.py", "str_replace_editor create /a.py --file_text x", "cat /a.py")
+    assert [is_read("repo", Action.of(command)) for command in typed] == [True, False, True]

@@ -82,6 +82,19 @@ class Solved(TrajectoryFilter):
 
 
 @dataclass(frozen=True)
+class NotTruncated(TrajectoryFilter):
+    """Drop ``truncated``: a limit, a failure or a kill ended the episode, whatever was handed in with it.
+
+    It asks for no reward, so it serves data that nobody scored. `Solved` drops truncated episodes by itself.
+    """
+
+    name: ClassVar[str] = "not_truncated"
+
+    def judge(self, trajectory: Trajectory) -> Verdict:
+        return verdict(trajectory, self.name, KEPT if trajectory.terminated else "truncated")
+
+
+@dataclass(frozen=True)
 class HasExpertSteps(TrajectoryFilter):
     """Drop ``no_expert_steps``: the episode ended before the switch, whatever ended it, so nothing could be trained."""
 
@@ -176,7 +189,9 @@ class PerTaskCap:
         return [verdict(one, self.name, reasons[one.trajectory_id]) for one in trajectories]
 
 
-FILTERS: dict[str, type[Any]] = {one.name: one for one in (Solved, HasExpertSteps, NoRepetition, PerTaskCap)}
+FILTERS: dict[str, type[Any]] = {
+    one.name: one for one in (Solved, NotTruncated, HasExpertSteps, NoRepetition, PerTaskCap)
+}
 """Name in recipes -> filter."""
 
 

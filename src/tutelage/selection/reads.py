@@ -15,6 +15,7 @@ from tutelage.types import Action
 _READERS = {"cat", "head", "tail", "less", "more", "nl", "ls", "find", "grep", "rg", "tree", "wc"}
 _FIND_ACTS = {"-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf", "-fls"}
 _JOINS = {"&&", "||", ";", "\n"}
+_EDITOR_VIEW = re.compile(r"\s*str_replace_editor\s+view\s")
 _SHOP = re.compile(r"^(?:click)?\s*\[?\s*(?:description|features|reviews|next\s*>?|<?\s*prev)\s*\]?$", re.IGNORECASE)
 
 
@@ -41,7 +42,8 @@ def reads_shop(action: Action) -> bool:
 def reads_repo(action: Action) -> bool:
     """The editor's ``view``, or a shell command that only reads."""
     if action.call is None:
-        return reads_shell(action.command or "")
+        typed = action.command or ""
+        return _EDITOR_VIEW.match(typed) is not None or reads_shell(typed)
     command = action.call.arguments.get("command")
     if "edit" in action.call.name.lower():
         return command == "view"
