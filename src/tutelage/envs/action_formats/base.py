@@ -117,7 +117,7 @@ def check_writable(action_format: ActionFormat, call: ParsedCall) -> None:
         return
     if fitting is None:
         known = ", ".join(f"{name}({', '.join(arguments)})" for name, arguments in action_format.calls.items())
-        raise ConfigError(f"action format '{action_format.name}': no call {call}. Calls: {known}.")
+        raise ConfigError(f"action format '{action_format.name}': no call {_shown(call)}. Calls: {known}.")
     raise ConfigError(
         f"action format '{action_format.name}' cannot write {call}: the nearest it can say is {fitting}. "
         "Write what `fit` gives."
@@ -208,6 +208,13 @@ def json_text(action_format: ActionFormat, value: object) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
         raise ConfigError(f"action format '{action_format.name}': {error}") from None
+
+
+def _shown(call: ParsedCall) -> str:
+    try:
+        return str(call)
+    except ValueError:  # an integer too long to be written
+        return call.name
 
 
 def _typed(call: ParsedCall) -> tuple[str, dict[str, tuple[type, Any]]]:
