@@ -174,7 +174,9 @@ def test_keys_of_a_foreign_message_never_become_flags(tmp_path: Path) -> None:
     """A file that came with `train` and `weight` on its messages does not decide what is trained now."""
     given = the_trajectory()
     action = Action(
-        text="look", command="look", raw={"role": "assistant", "content": "look", "train": True, "weight": 1, "loss": True}
+        text="look",
+        command="look",
+        raw={"role": "assistant", "content": "look", "train": True, "weight": 1, "loss": True},
     )
     steps = (replace(given.steps[0], action=action), *given.steps[1:])
     ledger = export("axolotl", [replace(given, steps=steps)], tmp_path / "rows.jsonl", supervise=expert_steps)

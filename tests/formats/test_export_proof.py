@@ -127,13 +127,21 @@ def reason_of(target: str, given: Trajectory, folder: Path, **options: Any) -> s
 
 
 REASONING = Action(text="go", command="go", raw={"role": "assistant", "content": "go", "reasoning_content": "hm"})
-NO_NAME = Action(text="", command="x", raw={"content": None, "tool_calls": [{"id": "a", "function": {"arguments": "{}"}}]})
-NO_ID = Action(text="", command="x", raw={"content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]})
+NO_NAME = Action(
+    text="", command="x", raw={"content": None, "tool_calls": [{"id": "a", "function": {"arguments": "{}"}}]}
+)
+NO_ID = Action(
+    text="", command="x", raw={"content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
+)
 NO_JSON = Action(
-    text="", command="x", raw={"content": None, "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{"}}]}
+    text="",
+    command="x",
+    raw={"content": None, "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{"}}]},
 )
 BESIDE = Action(
-    text="so", command="x", raw={"content": "so", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}
+    text="so",
+    command="x",
+    raw={"content": "so", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]},
 )
 CUT = Action(text="go", command="go", parse=ParseOutcome.ENDED_WITHOUT_STOP)
 
@@ -177,7 +185,9 @@ def test_sampled_ids_that_differ_are_refused_where_only_text_is_written(tmp_path
         vocab_size = 262
 
         def parse(self, token_ids: Any, *, stopped: bool) -> Action:
-            return super().parse([one for token in token_ids for one in ([108, 111] if token == 261 else [token])], stopped=stopped)
+            return super().parse(
+                [one for token in token_ids for one in ([108, 111] if token == 261 else [token])], stopped=stopped
+            )
 
     given = make_trajectory("e", [sampled(104, 101, 108, 261, 259)])
     assert reason_of("openai", given, tmp_path, renderer=Merging()) == "sampled_ids_differ"

@@ -27,10 +27,7 @@ def axolotl_row(conversation: Conversation) -> dict[str, Any]:
 
     Refused: a trained message without text and without a call, for Axolotl looks for where its text stands.
     """
-    for index in conversation.trained:
-        message = conversation.messages[index]
-        if not message["content"] and not message.get("tool_calls"):
-            raise Refused("empty_trained_message", f"message {index}: Axolotl trains no message without text")
+    check_text(conversation)
     return _row(conversation, [{"train": on} for _, on in _flags(conversation)])
 
 
@@ -63,6 +60,14 @@ datasets:
 """The lines of an Axolotl configuration by which the flags rule."""
 
 TINKER_CONFIG = "train_on_what: CUSTOMIZED  # tinker_cookbook.renderers.TrainOnWhat.CUSTOMIZED\n"
+
+
+def check_text(conversation: Conversation) -> None:
+    """Every trained message has a text or a call: Axolotl looks for where it stands, and trains none without a place."""
+    for index in sorted(conversation.trained):
+        message = conversation.messages[index]
+        if not message["content"] and not message.get("tool_calls"):
+            raise Refused("empty_trained_message", f"message {index}: Axolotl trains no message without text")
 
 
 def check_calls(messages: Sequence[dict[str, Any]]) -> None:

@@ -10,11 +10,13 @@ import json
 from typing import Any
 
 from tutelage.errors import MissingExtra
+from tutelage.formats.write_chat import check_text
 from tutelage.formats.write_messages import Conversation
 
 
 def parquet_row(conversation: Conversation) -> dict[str, Any]:
-    """One row. ``train`` on every message, as in the `axolotl` target."""
+    """One row. ``train`` on every message, and refused what is refused there, as in the `axolotl` target."""
+    check_text(conversation)
     messages = [
         message | {"train": weight > 0.0}
         for message, weight in zip(conversation.messages, conversation.weights, strict=True)
