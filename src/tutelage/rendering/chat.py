@@ -17,7 +17,7 @@ from tutelage.rendering.base import plain_text
 from tutelage.rendering.chat_messages import Accepted, what_is_accepted
 from tutelage.rendering.chat_probes import probes
 from tutelage.rendering.chat_template import ChatTemplate
-from tutelage.rendering.chat_tokens import ChatTokens, Hiding, Place
+from tutelage.rendering.chat_tokens import ChatTokens, Hiding, Place, any_of
 from tutelage.types import Action, Message, Observation, ParseOutcome
 
 FAMILIES: Final = {
@@ -28,6 +28,9 @@ FAMILIES: Final = {
     "</s>": "mistral",
 }
 """Stop token -> what the format is called. It names a renderer in records; nothing is decided by it."""
+
+_WORD: Final = "probe0word"
+"""A text that no template writes by itself."""
 
 _KEYS: Final = ("name", "tool_call_id")
 """Keys of a foreign message that a template may write."""
@@ -93,13 +96,16 @@ class ChatRenderer:
         self.stop_token_id: int = tokens.controls[stops[0]]
         self.stop_token_ids: tuple[int, ...] = tuple(ids)
         spelled = {index: token for token, index in tokens.vocabulary.items()}
-        self._stop_pattern = re.compile("|".join(re.escape(spelled[index]) for index in ids))
+        stop_texts = {spelled[index] for index in ids}
+        self._stop_pattern = any_of(stop_texts)
+        # An author may write the other controls, e.g. <think>: they belong to the language of the model.
+        self._never_written = any_of(tokens.specials | stop_texts)
         self.pad_token_id = self.stop_token_ids[-1] if pad_token_id is None else pad_token_id
         self.vocab_size, self.vocabulary_id = tokens.vocab_size, tokens.vocabulary_id
         self.family = FAMILIES.get(stops[0], "template")
         self.name = f"chat:{self.family}"
-        one = self._made("x")
-        self._prefix, self._suffix = one.text.split("x")
+        one = self._as_seen(_WORD)
+        self._prefix, _, self._suffix = one.text.partition(_WORD)
         self._spaced = tokens.prepends_space and not one.within
         self._owned = self._opens_a_message(stops)
         glued = [self._proved(turns, newest) for turns, newest in probes(self._accepted, template.source)]
@@ -183,9 +189,23 @@ class ChatRenderer:
         return Written(text[text.index(mark) + len(mark) :], hiding)
 
     def _write_action(self, text: str) -> Written:
-        """How the template writes an action that has just been made, seen from the next observation."""
+        """How an action is written that has just been made: as it will be seen, if the template then shows all of it.
+
+        If it leaves something out at once, or reads it as something else, only the author's text is whole.
+        """
+        seen = self._as_seen(text)
+        if _letters(text) in (_letters(seen.shown), _letters(seen.shown.removeprefix(self._prefix))):
+            return seen
+        prompt = self._opening((("user", "x", ()),)).text
+        hidden = seen.hiding.hide(text, self._never_written)
+        overlap = next(size for size in range(len(hidden), -1, -1) if prompt.endswith(hidden[:size]))
+        bare = hidden[overlap:] + self._suffix
+        return Written(bare, seen.hiding, seen.stop, self._is_within(prompt, len(prompt)))
+
+    def _as_seen(self, text: str) -> Written:
+        """An action as the template writes it before the next observation, of a tool if the template knows any."""
         hiding = self._tokens.hiding([text])
-        hidden = hiding.hide(text, self._tokens.special_pattern)
+        hidden = hiding.hide(text, self._never_written)
         asked = [_message("user", "x")]
         told = [*asked, _message("assistant", hidden), _message(self._answered_by, "x")]
         whole, prompt = self._template.render(told), self._template.render(asked)
@@ -193,7 +213,7 @@ class ChatRenderer:
         if start < len(prompt):
             told[1] = _message("assistant", hiding.marker(0) + hidden.lstrip())
             marked = self._template.render(told)
-            if marked.replace(hiding.marker(0), "") == whole:
+            if hiding.marker(0) in marked and marked.replace(hiding.marker(0), "") == whole:
                 start = marked.index(hiding.marker(0))
         found = self._stop(whole, start)
         return Written(whole[start : found.start()], hiding, found[0], self._is_within(whole, start))
@@ -211,7 +231,7 @@ class ChatRenderer:
         for number, one in enumerate(told):
             messages += self._fitted(one, opening=number == 0, hiding=hiding)[1]
             if number < len(texts):
-                hidden = hiding.hide(texts[number], self._tokens.special_pattern)
+                hidden = hiding.hide(texts[number], self._never_written)
                 messages.append(_message("assistant", hiding.marker(number) + hidden.lstrip() if marked else hidden))
         return Written(self._template.render(messages), hiding)
 
@@ -340,11 +360,14 @@ class ChatRenderer:
         else:
             ids = [index for piece in self.view_ids(turns, newest) for index in piece]
         reference = self._tokens.encode_whole(whole.text)
-        if ids != reference:
-            at = _common_length(ids, reference)
+        uncut = self._tokens.encode(whole.text, whole.hiding, place="start")
+        # A tokenizer may merge the end of a prompt with what comes after it. Whoever samples has to cut there.
+        if uncut != reference or (ids != reference and self.decode(ids) != self.decode(reference)):
+            wrong = ids if uncut == reference else uncut
+            at = _common_length(wrong, reference)
             raise RenderError(
-                f"{self._template.where}: ids {ids[at : at + 4]} at position {at} of a conversation, but the tokenizer gives "
-                f"{reference[at : at + 4]} for the whole of {whole.text[:60]!r}.... Its pieces cannot be joined; "
+                f"{self._template.where}: ids {wrong[at : at + 4]} at position {at} of a conversation, but the tokenizer "
+                f"gives {reference[at : at + 4]} for the whole of {whole.text[:60]!r}.... Its pieces cannot be joined; "
                 "play this model behind an endpoint."
             )
         return glued
@@ -352,6 +375,11 @@ class ChatRenderer:
 
 def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
+
+
+def _letters(text: str) -> str:
+    """The text without white space."""
+    return "".join(text.split())
 
 
 def _common_length(left: Sequence[object], right: Sequence[object]) -> int:

@@ -16,6 +16,8 @@ from tutelage.types import Message
 _BETWEEN: Final = "\n\n"
 """Between the texts of two messages that become one."""
 
+_SYSTEM_LATER: Final = (("user", "system"), ("system", "user"))
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -56,12 +58,13 @@ def what_is_accepted(template: ChatTemplate) -> Accepted:
     repeats = {
         role for role in ("user", *(["tool"] if tool else [])) if _takes(template, "user", "assistant", role, role)
     }
-    later_system = _takes(template, "user", "assistant", "user", "system")
+    system = _takes(template, "system", "user")
+    later_system = system and all(_takes(template, "user", "assistant", *two) for two in _SYSTEM_LATER)
     if later_system and _takes(template, "user", "assistant", "system", "system"):
         repeats.add("system")
     if not _takes(template, "user", "assistant", "user"):
         raise RenderError(f"{template.where}: the chat template does not write a conversation of user and assistant.")
-    return Accepted(tool, _takes(template, "system", "user"), later_system, frozenset(repeats))
+    return Accepted(tool, system, later_system, frozenset(repeats))
 
 
 def _takes(template: ChatTemplate, *roles: str) -> bool:

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tutelage.errors import RenderError
 from tutelage.rendering.base import vocabulary_id
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Place = Literal["start", "section", "within"]
 """Where a run of text stands: at the start of all, after a control token, or after other text."""
@@ -69,6 +70,8 @@ class ChatTokens:
     def __init__(self, tokenizer_json: str, template_source: str, *, where: str) -> None:
         """`where` names the tokenizer in messages. Raises RenderError if the bytes of its tokens cannot be told."""
         self.where = where
+        from tokenizers import Tokenizer
+
         self._whole: Tokenizer = Tokenizer.from_str(tokenizer_json)
         settings = json.loads(tokenizer_json)
         self.vocabulary: dict[str, int] = self._whole.get_vocab(with_added_tokens=True)
@@ -84,12 +87,13 @@ class ChatTokens:
         if not self.controls:
             raise RenderError(f"{where}: no special token in tokenizer.json, expected those of a chat template.")
         self._strips = {content: (one["lstrip"], one["rstrip"]) for content, one in added.items()}
-        self.control_pattern, self.special_pattern = _any_of(self.controls), _any_of(self.specials)
+        self.control_pattern = any_of(self.controls)
         self._first_letters = "".join(sorted({content[0] for content in self.controls}))
         self._control_ids = frozenset(self.controls.values())
         self._plain = _plain_tokenizer(settings, self.controls, where)
         first_only, self.prepends_space = _prepending(settings)
-        self._within = _plain_tokenizer(_without_prefix(settings), self.controls, where)
+        bare = _without_prefix(settings)
+        self._within = self._plain if bare == settings else _plain_tokenizer(bare, self.controls, where)
         self._section = self._within if first_only else self._plain
         self._bytes = {index: _token_bytes(token, settings, added) for token, index in self.vocabulary.items()}
         # Texts of a world repeat over and over; encoding them is the slow part of rendering.
@@ -152,7 +156,7 @@ class ChatTokens:
         return [run[start:end] for start, end in zip([0, *ends], [*ends, len(run)], strict=True)]
 
 
-def _any_of(words: Iterable[str]) -> re.Pattern[str]:
+def any_of(words: Iterable[str]) -> re.Pattern[str]:
     """Matches any of the words, the longest one where several fit; nothing if there is none."""
     options = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     return re.compile(options or r"(?!)")
@@ -164,6 +168,8 @@ def _plain_tokenizer(settings: Mapping[str, Any], controls: Mapping[str, int], w
     A control that is a piece of the model is no added token any more. One with an id of its own gets a name that no text
     has, since the ids after it are counted from it.
     """
+    from tokenizers import Tokenizer
+
     pieces = settings["model"]["vocab"]
     pieces = set(pieces) if isinstance(pieces, dict) else {piece for piece, _ in pieces}
     kept = []
@@ -203,7 +209,7 @@ def _without_prefix(settings: Mapping[str, Any]) -> dict[str, Any]:
             part["add_prefix_space"] = False
         return part
 
-    return {**settings, **{key: changed(settings.get(key)) for key in ("normalizer", "pre_tokenizer")}}
+    return {**settings, **{key: changed(settings[key]) for key in ("normalizer", "pre_tokenizer") if key in settings}}
 
 
 def _flat(part: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
