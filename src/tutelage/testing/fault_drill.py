@@ -21,7 +21,7 @@ from tutelage.policies.endpoint.client import EndpointClient
 from tutelage.policies.endpoint.config import EndpointConfig
 from tutelage.policies.endpoint.ledger import ANSWERED, RequestRecord, read_requests
 from tutelage.policies.endpoint.prompt_scores import read_scores, score_body
-from tutelage.testing.fault_server import FAULTS, FaultServer
+from tutelage.testing.fault_server import FAULTS, FaultServer, hash_logprobs
 
 EXPECTED: Final[Mapping[str, str]] = {
     "429": "rate_limit",
@@ -38,8 +38,14 @@ EXPECTED: Final[Mapping[str, str]] = {
     "wrong_shape": "malformed_answer",
     "wrong_length": "malformed_answer",
     "answered": ANSWERED,
+    "unseen": "timeout",
 }
 """What the server plays -> what the client must see."""
+
+
+MIXED_UP: Final = "mixed_up"
+UNSEEN: Final = "unseen"
+"""A try that was over before the server had read it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +62,8 @@ class DrillResult:
     """Requests with an answer, by the client."""
     given_up: int
     """Requests with an error after all tries."""
+    mixed_up: int
+    """Requests that got the answer to another one."""
     answers_sent: int
     """Whole answers, by the server."""
     answers_unread: int
@@ -70,7 +78,7 @@ class DrillResult:
     def table(self) -> str:
         """A Markdown table by fault, and the totals."""
         rows = ["| played by the server | tries | seen by the client |", "|---|---:|---|"]
-        for fault in (*FAULTS, "answered"):
+        for fault in (*FAULTS, UNSEEN, "answered"):
             if self.played.get(fault):
                 seen = ", ".join(f"{name} {count}" for name, count in sorted(self.seen[fault].items()))
                 rows.append(f"| {fault} | {self.played[fault]} | {seen} |")
@@ -79,7 +87,7 @@ class DrillResult:
                 *rows,
                 "",
                 f"{self.num_requests} requests, {self.num_results} results: {self.answered} answered, {self.given_up} given "
-                f"up after all tries; {self.num_requests - self.num_results} lost, "
+                f"up after all tries, {self.mixed_up} with the answer to another; {self.num_requests - self.num_results} lost, "
                 f"{self.ledger_lines - self.num_ids} double.",
                 f"{sum(self.played.values())} tries; {self.answers_sent} whole answers sent, {self.answers_unread} of them "
                 "after the client had given that try up.",
@@ -93,16 +101,18 @@ def fault_drill(
     *,
     folder: str | Path,
     seed: int = 0,
-    share: float = 0.02,
+    share: float = 0.01,
     concurrency: int = 48,
-    try_seconds: float = 0.25,
+    try_seconds: float = 0.3,
     max_tries: int = 10,
 ) -> DrillResult:
     """Send requests of three kinds (chat, completions of ids, log-probabilities of a prompt) through every fault.
 
     folder: for the client's ledger; must not hold one yet. share: of all tries, for each fault.
     """
-    with FaultServer(faults=dict.fromkeys(FAULTS, share), seed=seed, drip_seconds=0.05, late_seconds=0.5) as server:
+    with FaultServer(
+        faults=dict.fromkeys(FAULTS, share), seed=seed, drip_seconds=0.05, late_seconds=0.5, reply=_echo
+    ) as server:
         config = EndpointConfig(
             name="drill",
             url=server.url,
@@ -125,20 +135,26 @@ def fault_drill(
     return _compared(num_requests, outcomes, records, server)
 
 
+def _echo(body: dict[str, Any]) -> str:
+    """What makes an answer tell whose it is."""
+    return str(body["messages"][0]["content"] if "messages" in body else body["prompt"])
+
+
 def _one(client: EndpointClient, index: int) -> str:
     """One request; what came of it."""
-    prompt = [index % 251, 7, 11]
+    prompt = [index // 100, index % 100, 11]
     try:
         if index % 3 == 0:
-            client.chat([{"role": "user", "content": f"request {index}"}])
+            mine = client.chat([{"role": "user", "content": f"request {index}"}]).text == f"request {index}"
         elif index % 3 == 1:
-            client.complete(prompt, draw=str(index))
+            mine = client.complete(prompt).text == str(prompt)
         else:
             path, body = score_body("vllm", "fake", prompt, 0)
-            client.post(path, body, lambda data: read_scores("vllm", data, prompt), kind="score", draw=str(index))
+            found = client.post(path, body, lambda data: read_scores("vllm", data, prompt), kind="score")
+            mine = found.logprobs == hash_logprobs(prompt)
     except EndpointError as error:
         return error.reason
-    return ANSWERED
+    return ANSWERED if mine else MIXED_UP
 
 
 def _compared(num_requests: int, outcomes: list[str], records: list[RequestRecord], server: FaultServer) -> DrillResult:
@@ -146,15 +162,19 @@ def _compared(num_requests: int, outcomes: list[str], records: list[RequestRecor
     disagreements = []
     unread = 0
     by_id = {record.request_id: record for record in records}
+    num_unseen = 0
     for request_id, theirs in server.seen.items():
         record = by_id.get(request_id)
         mine = [] if record is None else [one.outcome for one in record.tries]
-        for played, outcome in zip(theirs.played, mine, strict=False):
+        for number, outcome in enumerate(mine):
+            # On a busy machine a try may be over before the server has read it.
+            played = theirs.played.get(number, UNSEEN)
             seen.setdefault(played, Counter())[outcome] += 1
-        # A busy machine may give a good answer too late; that the client must count as a time-out, too.
-        fits = [b in (EXPECTED[a], "timeout") for a, b in zip(theirs.played, mine, strict=False)]
+            num_unseen += played == UNSEEN
+        # For the same reason a good answer may come too late; that the client must count as a time-out, too.
+        fits = [b in (EXPECTED[theirs.played.get(a, UNSEEN)], "timeout") for a, b in enumerate(mine)]
         unread += theirs.answered - mine.count(ANSWERED)
-        if len(mine) != len(theirs.played) or not all(fits) or mine.count(ANSWERED) > 1:
+        if any(one >= len(mine) for one in theirs.played) or not all(fits) or mine.count(ANSWERED) > 1:
             disagreements.append(f"{request_id}: played {theirs.played}, seen {mine}")
     missing = [f"{one}: in the ledger, never seen by the server" for one in by_id.keys() - server.seen.keys()]
     result: dict[str, Any] = {
@@ -163,10 +183,12 @@ def _compared(num_requests: int, outcomes: list[str], records: list[RequestRecor
         "num_ids": len(server.seen),
         "ledger_lines": len(records),
         "answered": outcomes.count(ANSWERED),
-        "given_up": len(outcomes) - outcomes.count(ANSWERED),
+        "given_up": len(outcomes) - outcomes.count(ANSWERED) - outcomes.count(MIXED_UP),
+        "mixed_up": outcomes.count(MIXED_UP),
         "answers_sent": sum(server.answered.values()),
         "answers_unread": unread,
-        "played": dict(Counter(one for theirs in server.seen.values() for one in theirs.played)),
+        "played": dict(Counter(one for theirs in server.seen.values() for one in theirs.played.values()))
+        | ({UNSEEN: num_unseen} if num_unseen else {}),
         "seen": {played: dict(counts) for played, counts in seen.items()},
         "disagreements": (*disagreements, *missing),
     }

@@ -56,8 +56,8 @@ def hash_logprobs(token_ids: Sequence[int]) -> list[float | None]:
 class _Seen:
     """What the server knows of one request id."""
 
-    played: list[str] = field(default_factory=list)
-    """What was done at each try, in order: a fault, ``answered``, or ``refused``."""
+    played: dict[int, str] = field(default_factory=dict)
+    """Number of each try that came, from 0 -> what was done: a fault, ``answered``, or ``refused``."""
     answered: int = 0
     """Whole answers that were sent."""
 
@@ -69,6 +69,7 @@ class FaultServer:
     reply: text of an answer, from the body of the request. None: drawn from a hash.
     logprobs: of prompts. vocabulary: number of ids, for sampled ids.
     max_context: longer prompts of ids are refused. key: what the Authorization header must hold. None: nothing.
+    status: answer everything by this status and body. delay: seconds before each answer.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class FaultServer:
         vocabulary: int = 256,
         max_context: int = 4096,
         key: str | None = None,
+        status: tuple[int, dict[str, Any]] | None = None,
         delay: float = 0.0,
         drip_seconds: float = 0.02,
         late_seconds: float = 0.3,
@@ -98,6 +100,7 @@ class FaultServer:
         self.vocabulary = vocabulary
         self.max_context = max_context
         self.key = key
+        self.status = status
         self.delay = delay
         self.drip_seconds = drip_seconds
         self.late_seconds = late_seconds
@@ -124,7 +127,7 @@ class FaultServer:
     @property
     def fault_counts(self) -> dict[str, int]:
         """Fault -> how often it was played."""
-        played = Counter(one for seen in self.seen.values() for one in seen.played)
+        played = Counter(one for seen in self.seen.values() for one in seen.played.values())
         return {fault: played[fault] for fault in FAULTS if played[fault]}
 
     def __enter__(self) -> FaultServer:
@@ -188,9 +191,10 @@ class FaultServer:
             self.bodies.append(body)
         request_id = headers.get("x-request-id", "")
         seen = self.seen.setdefault(request_id, _Seen())
-        fault = self._draw(request_id, len(seen.played) + 1)
+        number = int(headers.get("x-retry-count", len(seen.played)))
+        fault = self._draw(request_id, number)
         status, data = self._answer(path, body, fault)
-        seen.played.append("refused" if status != 200 else fault or "answered")
+        seen.played[number] = "refused" if status != 200 else fault or "answered"
         if status != 200:
             return await _send(writer, status, data)
         if fault is not None:
@@ -245,6 +249,8 @@ class FaultServer:
     # Answers
 
     def _answer(self, path: str, body: dict[str, Any], fault: str | None) -> tuple[int, dict[str, Any]]:
+        if self.status is not None:
+            return self.status
         prompt = body.get("input_ids", body.get("prompt", ""))
         if isinstance(prompt, list) and len(prompt) >= self.max_context:
             message = f"This model's maximum context length is {self.max_context} tokens, got {len(prompt)}"

@@ -281,7 +281,9 @@ class EndpointClient:
             began = time.monotonic()
             # Until the reply is read it counts as called off, so that a cancelled try is in the account.
             tries.append(Try(outcome="cancelled", status=None, seconds=0.0, waited=round(wait, 6)))
-            reply = await self._thread.request("POST", request.url, content, self._headers(request.request_id), left)
+            reply = await self._thread.request(
+                "POST", request.url, content, self._headers(request.request_id, len(tries) - 1), left
+            )
             reason, detail, data, value = self._read(reply, request)
             tries[-1] = Try(
                 outcome=reason, status=reply.status, seconds=round(time.monotonic() - began, 6), waited=round(wait, 6)
@@ -327,12 +329,13 @@ class EndpointClient:
         except (WrongAnswer, KeyError, TypeError, AttributeError, IndexError) as error:
             return "malformed_answer", f"{type(error).__name__}: {error}", None, None
 
-    def _headers(self, request_id: str) -> dict[str, str]:
+    def _headers(self, request_id: str, num_retries: int) -> dict[str, str]:
         headers = {
             "Content-Type": "application/json",
             "Accept": "application/json",
             "X-Request-Id": request_id,
             "Idempotency-Key": request_id,
+            "X-Retry-Count": str(num_retries),
         }
         return headers if self._key is None else {**headers, "Authorization": f"Bearer {self._key}"}
 
