@@ -7,7 +7,7 @@ does not exist, a name that is not defined and an impossible value are `ConfigEr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from tutelage.envs.registry import find_environment
 from tutelage.errors import ConfigError
+from tutelage.policies.endpoint.config import EndpointConfig
 from tutelage.recipe_file import apply_override, check_keys, find_recipe, parse_override, read_yaml
 from tutelage.rollout.episode import Limits
 from tutelage.training.config import SFTConfig
@@ -27,6 +28,9 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 
 
 _SFT_CONFIG: TypeAdapter[SFTConfig] = TypeAdapter(SFTConfig)
+ENDPOINT_PREFIX = "endpoint:"
+"""Before the name of an endpoint where a recipe names a player or a teacher."""
+
 _RL_CONFIG: TypeAdapter[RLConfig] = TypeAdapter(RLConfig)
 
 
@@ -93,6 +97,15 @@ class StudentSection(Section):
     """0 is greedy."""
     max_action_tokens: int = Field(default=24, ge=1)
     max_context: int = Field(default=2048, ge=16)
+    dtype: Literal["float32", "bfloat16", "auto"] = "float32"
+    """In which it computes when it acts. ``auto``: as its weights are stored."""
+    instructions: str = "auto"
+    """What it is told before the first observation: ``none``, ``auto`` (the environment's own text for a chat model), or a
+    text."""
+    enable_thinking: bool | None = None
+    """Told to a chat template that asks for it, e.g. Qwen3's. None: as the template does by itself."""
+    action_format: str | None = None
+    """How it writes actions: ``think_action``, ``functions``, ``tool_calls`` or ``json``. None: as the environment reads."""
     context: Named = Named(name="full")
     """How much of the transcript it sees, when acting and in training samples alike."""
 
@@ -253,6 +266,8 @@ class Recipe(Section):
     env: Named
     expert: Named | None = None
     student: StudentSection = StudentSection()
+    endpoints: dict[str, EndpointConfig] = Field(default_factory=dict)
+    """Models behind servers, by name. Elsewhere in the recipe: ``endpoint:NAME``."""
     limits: Limits = Limits()
     """Where an episode ends if the environment does not end it."""
     rollouts: dict[str, RolloutSection] = Field(default_factory=dict)
@@ -291,6 +306,10 @@ class Recipe(Section):
     def rl_of(self, model: str) -> RLConfig:
         """Settings of reinforcement learning for one model: the recipe's, with the model's own in their place."""
         return _RL_CONFIG.validate_python({**asdict(self.rl), **self.models[model].train})
+
+    def endpoint(self, name: str) -> EndpointConfig:
+        """The endpoint of that name, which it carries."""
+        return replace(self.endpoints[name], name=name)
 
     def augment_of(self, model: str) -> Named | None:
         """The augmentation of one model. None: none."""

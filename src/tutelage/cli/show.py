@@ -97,7 +97,7 @@ def _show_sample(
     console: Console, run: RunDir, name: str | None, index: int, wanted: str | None, as_json: bool
 ) -> None:
     from tutelage.pipeline.parts import start_folder
-    from tutelage.rendering.load import load_renderer
+    from tutelage.pipeline.student_text import student_renderer
     from tutelage.store import to_json
     from tutelage.supervision.describe import describe_sample
 
@@ -108,5 +108,6 @@ def _show_sample(
     if as_json:
         print(json.dumps(to_json(sample)))
         return
-    console.print(describe_sample(sample, load_renderer(start_folder(recipe, recipe.models[name].start, run))))
+    folder = start_folder(recipe, recipe.models[name].start, run)
+    console.print(describe_sample(sample, student_renderer(recipe, folder)))
     console.print("[cyan]student[/] [green]expert[/] [bright_black]template[/] [reverse]trained[/]")

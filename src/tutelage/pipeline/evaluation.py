@@ -6,7 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from tutelage.pipeline import parts
+from tutelage.pipeline.endpoints import Endpoints, expert_identity
 from tutelage.pipeline.stage import Stage, Tell, stage_id
+from tutelage.policies.base import Policy
 from tutelage.recipe import Recipe
 from tutelage.recipe_checks import EXPERT
 from tutelage.run_dir import RunDir, read_json, write_json
@@ -22,10 +24,13 @@ def evaluate_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
     seed = parts.seed_of(recipe, "evaluate")
 
     def act(tell: Tell) -> dict[str, Any]:
+        with Endpoints(recipe, run) as endpoints:
+            return play(tell, parts.arm_policy(recipe, arm, run, endpoints))
+
+    def play(tell: Tell, policy: Policy) -> dict[str, Any]:
         from tutelage.evaluation.run import evaluate
         from tutelage.store import RecordStore
 
-        policy = parts.arm_policy(recipe, arm, run)
         role = Actor.EXPERT if arm == EXPERT else Actor.STUDENT
         store: RecordStore = RecordStore(run.evaluation_trajectories_path(arm), "trajectory")
         result, _ = evaluate(
@@ -57,7 +62,7 @@ def evaluate_stage(recipe: Recipe, arm: str, run: RunDir) -> Stage:
             "tasks": parts.plain(section.tasks),
             "manifest": manifest_hash(tasks),
             "student": parts.plain(recipe.student) if arm != EXPERT else None,
-            "expert": parts.plain(recipe.expert) if arm == EXPERT and recipe.expert else None,
+            "expert": expert_identity(recipe, recipe.expert) if arm == EXPERT and recipe.expert else None,
             "start": parts.start_settings(recipe, arm, run) if arm != EXPERT else None,
             "limits": asdict(recipe.limits),
             "seed": seed,

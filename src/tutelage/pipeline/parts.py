@@ -6,18 +6,20 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from tutelage.analysis.credit_signals import SIGNALS
 from tutelage.envs.registry import load_place
 from tutelage.errors import ConfigError
+from tutelage.pipeline.endpoints import EXPERT_NAME, Endpoints, check_endpoint_expert, endpoint_config
 from tutelage.pipeline.stage import stage_id
+from tutelage.pipeline.student_text import student_format, student_renderer
 from tutelage.policies.base import Policy
 from tutelage.policies.privileged import PRIVILEGED_CONTEXTS, PrivilegedContext, make_context, with_privileged_context
 from tutelage.policies.registry import expert_maker
-from tutelage.recipe import DataSection, Named, Recipe, RolloutSection, TasksSection, TeacherSection
+from tutelage.recipe import ENDPOINT_PREFIX, DataSection, Named, Recipe, RolloutSection, TasksSection, TeacherSection
 from tutelage.recipe_checks import EXPERT, START
 from tutelage.recipe_file import build_named, check_options
 from tutelage.rendering.context import CONTEXT_RULES, ContextRule
@@ -31,6 +33,9 @@ from tutelage.supervision.step_masks import STEP_MASKS
 from tutelage.tasks.registry import load_tasks, make_task_set, task_set_maker
 from tutelage.training.rl_config import DISTILL_LOSS_OPTIONS
 from tutelage.types import Actor, Task, Trajectory, stable_hash
+
+if TYPE_CHECKING:
+    from tutelage.policies.local import LocalPolicy
 
 AUGMENTATIONS = {
     "object_renaming": "tutelage.training.augment:ObjectRenaming",
@@ -68,8 +73,10 @@ def check_parts(recipe: Recipe, where: str) -> None:
         if signal not in SIGNALS:
             raise ConfigError.unknown(f"{where}: audit.signals", signal, SIGNALS)
     if recipe.expert is not None:
-        make_expert(recipe, recipe.expert, where)
+        _check_expert(recipe, recipe.expert, where)
     rule = context_rule(recipe, where)
+    if recipe.student.action_format is not None:
+        student_format(recipe, where)
     for name, rollout in recipe.rollouts.items():
         _check_roles(recipe, name, rollout, where)
         filters(recipe, rollout, where)
@@ -104,6 +111,21 @@ def make_expert(recipe: Recipe, named: Named, where: str = "recipe") -> Policy:
     return policy
 
 
+def _check_expert(recipe: Recipe, named: Named, where: str) -> None:
+    if named.name == EXPERT_NAME:
+        check_endpoint_expert(recipe, named, where)
+    else:
+        make_expert(recipe, named, where)
+
+
+def expert_policy(recipe: Recipe, named: Named, endpoints: Endpoints) -> Policy:
+    """The expert that a recipe names, in this process or behind an endpoint."""
+    if named.name != EXPERT_NAME:
+        return make_expert(recipe, named)
+    expert: Policy = endpoints.expert(named, seed=seed_of(recipe, "expert"))
+    return expert
+
+
 def switch_rule(named: Named, where: str = "recipe", key: str = "switch") -> SwitchRule:
     """The switch rule that a recipe names; an option may be a rule itself."""
     if named.name in SWITCH_RULES:
@@ -122,7 +144,7 @@ def _check_roles(recipe: Recipe, name: str, rollout: RolloutSection, where: str)
             f"Name one of: {', '.join([*recipe.models, START])}."
         )
     if rollout.expert is not None:
-        make_expert(recipe, rollout.expert, where)
+        _check_expert(recipe, rollout.expert, where)
     if Actor.EXPERT in rule.roles and recipe.expert is None and rollout.expert is None:
         raise ConfigError(
             f"{where}: rollouts.{name}: under the rule '{rule.name}' an expert acts, but the recipe names none in 'expert'."
@@ -153,7 +175,9 @@ def privileged_context(recipe: Recipe, named: Named, where: str = "recipe") -> P
     if named.name not in PRIVILEGED_CONTEXTS:
         raise ConfigError.unknown(where, named.name, PRIVILEGED_CONTEXTS)
     options = named.options
-    if named.name == "plan" and options.get("source", "expert") == "expert" and recipe.expert is not None:
+    scripted = recipe.expert is not None and recipe.expert.name != EXPERT_NAME
+    if named.name == "plan" and scripted and options.get("source", "expert") == "expert":
+        assert recipe.expert is not None
         options = {**options, "expert": make_expert(recipe, recipe.expert)}
     try:
         return make_context(named.name, **options)
@@ -240,10 +264,12 @@ def start_needs(recipe: Recipe, start: str) -> tuple[str, ...]:
     return (stage_id("new", START),) if start == START and not isinstance(recipe.start, str) else ()
 
 
-def start_settings(recipe: Recipe, start: str, run: RunDir) -> dict[str, str]:
+def start_settings(recipe: Recipe, start: str, run: RunDir) -> dict[str, Any]:
     """What identifies a start in a stage's settings: its files, unless a stage of this run makes them."""
     if start_needs(recipe, start):
         return {"start": start}
+    if start.startswith(ENDPOINT_PREFIX):
+        return {"start": start, "endpoint": endpoint_config(recipe, start.removeprefix(ENDPOINT_PREFIX)).identity}
     folder = start_folder(recipe, start, run)
     changed = max((file.stat().st_mtime_ns for file in folder.rglob("*")), default=0)
     return {"start": start, "files": _hash_folder(folder, changed)}
@@ -255,30 +281,44 @@ def _hash_folder(folder: Path, changed: int) -> str:
     return hash_files([folder])
 
 
-def student(recipe: Recipe, model: str, run: RunDir, *, temperature: float, seed: int) -> Policy:
-    """A model of the recipe as a policy in this process, on one thread."""
+def student(recipe: Recipe, model: str, run: RunDir, endpoints: Endpoints, *, temperature: float, seed: int) -> Policy:
+    """A model of the recipe as a policy in this process, on one thread; or one behind an endpoint."""
+    if model.startswith(ENDPOINT_PREFIX):
+        name = model.removeprefix(ENDPOINT_PREFIX)
+        player: Policy = endpoints.player(name, context_rule=context_rule(recipe), temperature=temperature, seed=seed)
+        return player
+    return policy_of(recipe, start_folder(recipe, model, run), name=model, temperature=temperature, seed=seed)
+
+
+def policy_of(recipe: Recipe, folder: Path, *, name: str, temperature: float, seed: int) -> LocalPolicy:
+    """A model folder as a policy that reads and writes as the recipe's student does."""
     from tutelage.policies.local import LocalPolicy
 
     section = recipe.student
     return LocalPolicy(
-        start_folder(recipe, model, run),
+        folder,
         temperature=temperature,
         max_action_tokens=section.max_action_tokens,
         max_context=section.max_context,
         context_rule=context_rule(recipe),
         seed=seed,
-        name=model,
+        name=name,
         num_threads=1,
+        dtype=section.dtype,
+        renderer=student_renderer(recipe, folder),
+        action_format=student_format(recipe),
     )
 
 
-def arm_policy(recipe: Recipe, arm: str, run: RunDir) -> Policy:
+def arm_policy(recipe: Recipe, arm: str, run: RunDir, endpoints: Endpoints) -> Policy:
     """Who plays an arm of the evaluation."""
     assert recipe.evaluate is not None
     if arm == EXPERT:
         assert recipe.expert is not None
-        return make_expert(recipe, recipe.expert)
-    return student(recipe, arm, run, temperature=recipe.evaluate.temperature, seed=seed_of(recipe, "evaluate"))
+        return expert_policy(recipe, recipe.expert, endpoints)
+    return student(
+        recipe, arm, run, endpoints, temperature=recipe.evaluate.temperature, seed=seed_of(recipe, "evaluate")
+    )
 
 
 def _task_options(env: str, where: str) -> Callable[..., Any]:

@@ -39,7 +39,7 @@ def reinforce_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
         from tutelage.training.rl_update import DistillTerm
 
         start = parts.start_folder(recipe, model.start, run)
-        play = _play(recipe, name)
+        play = _play(recipe, name, start)
         proof = _prove(recipe, teacher, start, config, tell) if teacher is not None else {}
         guide = _guide(recipe, teacher, start, run, config, play) if teacher is not None else None
         result = train_rl(
@@ -84,7 +84,8 @@ def reinforce_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
     )
 
 
-def _play(recipe: Recipe, name: str) -> Play:
+def _play(recipe: Recipe, name: str, start: Path) -> Play:
+    from tutelage.pipeline.student_text import student_format, student_renderer
     from tutelage.training.rl_round import Play
 
     section = recipe.student
@@ -94,13 +95,15 @@ def _play(recipe: Recipe, name: str) -> Play:
         layout=recipe.models[name].layout,
         max_action_tokens=section.max_action_tokens,
         max_context=section.max_context,
+        renderer=student_renderer(recipe, start),
+        action_format=student_format(recipe),
     )
 
 
 def _guide(
     recipe: Recipe, teacher: TeacherSection, start: Path, run: RunDir, config: RLConfig, play: Play
 ) -> TeacherGuide:
-    from tutelage.rendering.load import load_renderer
+    from tutelage.pipeline.student_text import student_renderer
     from tutelage.training.teacher_guide import GuideConfig, TeacherGuide
 
     divergence = teacher.divergence.options
@@ -117,7 +120,7 @@ def _guide(
             self_score_tolerance=0.05 if config.precision == "bfloat16" else 1e-3,
             seed=config.seed,
         ),
-        load_renderer(start),
+        student_renderer(recipe, start),
         teacher=None if teacher.model is None else parts.start_folder(recipe, teacher.model, run),
         context=None if teacher.context is None else parts.privileged_context(recipe, teacher.context),
         play=play,
@@ -138,18 +141,8 @@ def _prove(recipe: Recipe, teacher: TeacherSection, start: Path, config: RLConfi
     if teacher.prove is None or teacher.context is None:
         return {}
     from tutelage.evaluation.privilege import compare_privileged
-    from tutelage.policies.local import LocalPolicy
 
-    section = recipe.student
-    policy = LocalPolicy(
-        start,
-        temperature=section.temperature,
-        max_action_tokens=section.max_action_tokens,
-        max_context=section.max_context,
-        context_rule=parts.context_rule(recipe),
-        seed=config.seed,
-        num_threads=1,
-    )
+    policy = parts.policy_of(recipe, start, name="student", temperature=recipe.student.temperature, seed=config.seed)
     tasks = parts.task_set(recipe, teacher.prove)
     found = compare_privileged(
         policy,

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tutelage.pipeline import parts
+from tutelage.pipeline.endpoints import Endpoints, expert_identity
 from tutelage.pipeline.stage import Stage, Tell, stage_id
 from tutelage.recipe import Recipe
 from tutelage.rollout.runner import make_jobs, run_rollouts
@@ -27,11 +28,17 @@ def rollout_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
     temperature = recipe.student.temperature if section.temperature is None else section.temperature
 
     def act(tell: Tell) -> dict[str, Any]:
+        with Endpoints(recipe, run) as endpoints:
+            return play(tell, endpoints)
+
+    def play(tell: Tell, endpoints: Endpoints) -> dict[str, Any]:
         policies = {}
         if expert is not None:
-            policies[Actor.EXPERT] = parts.make_expert(recipe, expert)
+            policies[Actor.EXPERT] = parts.expert_policy(recipe, expert, endpoints)
         if section.student is not None:
-            policies[Actor.STUDENT] = parts.student(recipe, section.student, run, temperature=temperature, seed=seed)
+            policies[Actor.STUDENT] = parts.student(
+                recipe, section.student, run, endpoints, temperature=temperature, seed=seed
+            )
         store: RecordStore = RecordStore(run.trajectories_path(name), "trajectory")
         summary = run_rollouts(
             make_jobs(tasks, seed=seed, samples_per_task=section.samples),
@@ -52,7 +59,7 @@ def rollout_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
         settings={
             "rollout": {**parts.plain(section), "concurrency": None, "temperature": temperature},
             "env": parts.plain(recipe.env),
-            "expert": parts.plain(expert) if expert else None,
+            "expert": expert_identity(recipe, expert) if expert else None,
             "student": parts.plain(recipe.student) if section.student else None,
             "start": parts.start_settings(recipe, section.student, run) if section.student else None,
             "limits": asdict(recipe.limits),

@@ -21,13 +21,13 @@ def build_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
     model = recipe.models[name]
 
     def act(tell: Tell) -> dict[str, Any]:
-        from tutelage.rendering.load import load_renderer
+        from tutelage.pipeline.student_text import student_renderer
         from tutelage.store import RecordStore
         from tutelage.supervision.samples import SampleLedger, build_samples
         from tutelage.supervision.step_masks import STEP_MASKS
 
         chosen = [(part, choose(recipe, name, part, run)) for part in model.data]
-        renderer = load_renderer(parts.start_folder(recipe, model.start, run))
+        renderer = student_renderer(recipe, parts.start_folder(recipe, model.start, run))
         rule = parts.context_rule(recipe)
         store: RecordStore = RecordStore(run.samples_path(name), "training_sample")
         ledger = SampleLedger()
@@ -72,6 +72,7 @@ def build_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
             "mask": model.mask,
             "layout": model.layout,
             "context": parts.plain(recipe.student.context),
+            "text": [recipe.student.instructions, recipe.student.action_format, recipe.student.enable_thinking],
             "start": parts.start_settings(recipe, model.start, run),
             "seed": recipe.seed,
         },

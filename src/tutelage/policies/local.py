@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from tutelage.envs.action_formats import ActionFormat
 from tutelage.errors import ConfigError, ContextOverflow, MissingExtra, PolicyError
 from tutelage.policies.base import PartialTrajectory
 from tutelage.rendering.base import Renderer
@@ -62,7 +63,8 @@ class LocalPolicy:
 
     `max_context` counts context and action tokens together and is never more than the model's own limit. Episodes
     that no longer fit raise `ContextOverflow`. `num_threads` sets torch's threads for the whole process; None leaves
-    them. `device` is ``auto`` (a GPU if there is one), or any name torch knows. `dtype` is a torch dtype's name, or
+    them. `action_format` is the one in which the model was taught to write; None leaves the reading to the
+    environment. `device` is ``auto`` (a GPU if there is one), or any name torch knows. `dtype` is a torch dtype's name, or
     ``auto`` for that of the file.
     """
 
@@ -82,6 +84,7 @@ class LocalPolicy:
         device: str = "auto",
         dtype: str = "float32",
         renderer: Renderer | None = None,
+        action_format: ActionFormat | None = None,
     ) -> None:
         if not temperature >= 0.0:
             raise ConfigError(f"policy '{name}': temperature is {temperature}, expected 0 (greedy) or more")
@@ -101,6 +104,7 @@ class LocalPolicy:
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", max_context)
         self.max_context = min(max_context, limit)
         self.renderer = load_renderer(self.model_dir) if renderer is None else renderer
+        self.action_format = action_format
         self.table = SlotTable(max_slots=MAX_LIVE, max_length=self.max_context)
         self.num_fed_tokens = 0
         """Tokens that went through the model so far, sampled ones included."""
@@ -201,6 +205,8 @@ class LocalPolicy:
             )
         stopped = row.sampled[-1] in self.renderer.stop_token_ids
         action = self.renderer.parse(row.sampled, stopped=stopped)
+        if self.action_format is not None:
+            action = self.action_format.apply(action)
         return dataclasses.replace(action, rollout_logprobs=tuple(row.logprobs))
 
 

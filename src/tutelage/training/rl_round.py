@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tutelage.envs.action_formats import ActionFormat
 from tutelage.envs.base import Env
 from tutelage.envs.registry import make_env as make_registered_env
 from tutelage.policies.base import Policy, Scorer
@@ -48,6 +49,10 @@ class Play:
     """``whole``, or ``per_step`` where the context is shortened as an episode goes on."""
     max_action_tokens: int = 24
     max_context: int = 2048
+    renderer: Renderer | None = None
+    """How the model reads and writes. None: as its folder says, without instructions."""
+    action_format: ActionFormat | None = None
+    """In which the model writes actions. None: as the environment reads them."""
     make_env: Callable[[Task], Env] = make_registered_env
 
 
