@@ -27,6 +27,8 @@ _MISUSED: Final = re.compile(
     r"|[Ii]nvalid option|illegal option|missing operand|^usage: ",
     re.MULTILINE,
 )
+_RAISED: Final = re.compile(r"(?:^|\n)(?:[A-Za-z.]*(?:Error|Exception)\b[^\n]*|Stopped: [^\n]*)$")
+"""The end of what the Python tool shows of a run that failed."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,8 @@ def _is_misuse(call: ParsedCall | None, reply: str) -> bool:
         return False
     if "edit" in call.name.lower():
         return reply.startswith(ERROR)
+    if call.name == "python":
+        return _RAISED.search(reply) is not None
     end = read_ending(reply)
     if end is not None and end.status == 0:
         return False

@@ -5,6 +5,8 @@ The order matters: what ended the episode comes before what was also there.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from typing import Final
 
@@ -26,15 +28,19 @@ FEW_READS: Final = 5
 READ_SHARE: Final = 0.8
 FAILURES: Final = 3
 
+_NUMBER: Final = re.compile(r"\d+")
+
 
 def unreadable_replies(evidence: Evidence) -> Finding | None:
-    """Replies without a readable action ended the episode, or were at least half of it, or its last three."""
+    """Replies without a readable action ended the episode, or were at least half of it, or its last three (the last
+    quarter of a short one)."""
     flags = evidence.malformed
     run = longest_run(flags)
     if run is None:
         return None
     ended = evidence.trajectory.stop_reason is StopReason.PARSE_ERROR
-    at_end = evidence.was_cut and run[1] == evidence.last and num_steps_of(run) >= FAILURES
+    enough = min(FAILURES, math.ceil(evidence.num_steps / 4))
+    at_end = evidence.was_cut and run[1] == evidence.last and num_steps_of(run) >= enough
     if not (ended or at_end or (sum(flags) >= 2 and 2 * sum(flags) >= len(flags))):
         return None
     return Finding(FailureCategory.TOOL_ERROR, f"no action could be read in {sum(flags)} of {len(flags)} replies", run)
@@ -57,11 +63,17 @@ def listing_filled_window(evidence: Evidence) -> Finding | None:
 
 
 def repeated_actions(evidence: Evidence) -> Finding | None:
-    """A pattern of one to four actions, three rounds or more, that fills half of the episode or runs into its limit."""
+    """A pattern of one to four actions, three rounds or more, that fills half of the episode or runs into its limit.
+
+    Answers must repeat as well, numbers apart: who turns page after page does one thing, and is in no loop.
+    """
     found = longest_loop(evidence.keys, MAX_PERIOD, ROUNDS)
     if found is None:
         return None
     span, period = found
+    seen = {_NUMBER.sub("0", reply) for reply in evidence.replies[span[0] : span[1] + 1]}
+    if 2 * len(seen) > num_steps_of(span):
+        return None
     runs_into_limit = evidence.was_cut and span[1] >= evidence.last - 1
     if not runs_into_limit and 2 * num_steps_of(span) < evidence.num_steps:
         return None
@@ -125,11 +137,12 @@ def failing_calls(evidence: Evidence) -> Finding | None:
 def _looks(evidence: Evidence) -> list[bool]:
     """[N] steps that look: reads; in search the searches; in the shop all but choosing and buying."""
     env = evidence.trajectory.env
+    looks = evidence.reads
     if env == "search":
-        return [call is not None and call.name == "search" for call in evidence.calls]
-    if env == "shop":
-        return [bool(parse_command(command)[0]) for command in evidence.commands]
-    return evidence.reads
+        looks = [call is not None and call.name == "search" for call in evidence.calls]
+    elif env == "shop":
+        looks = [bool(parse_command(command)[0]) for command in evidence.commands]
+    return [look and not failed for look, failed in zip(looks, evidence.failed, strict=True)]
 
 
 def _acted(evidence: Evidence) -> bool:
@@ -154,10 +167,10 @@ BEFORE: Final[tuple[Rule, ...]] = (
     unreadable_replies,
     listing_filled_window,
     repeated_actions,
-    circles,
     reading_run,
     only_reading,
 )
 """Asked before the rules of the environment."""
 
-AFTER: Final[tuple[Rule, ...]] = (failing_calls,)
+AFTER: Final[tuple[Rule, ...]] = (failing_calls, circles)
+"""Asked after them: less telling than what was moved, bought or changed."""
