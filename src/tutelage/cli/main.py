@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -128,4 +129,8 @@ def _complain(error: TutelageError) -> int:
 
 def run() -> None:
     """Entry point of the installed command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Records hold any text. What the terminal cannot show, a lone surrogate too, is shown by its number.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(main())
