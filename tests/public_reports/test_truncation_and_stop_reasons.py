@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tutelage.cli.main import main
 from tutelage.envs.action_formats import TagFormat
+from tutelage.formats.base import FormatLedger, ReadOptions
+from tutelage.formats.export import export
+from tutelage.formats.registry import read_all
 from tutelage.policies.base import PartialTrajectory, SingleActPolicy
 from tutelage.rollout.episode import Limits, run_episode
 from tutelage.rollout.runner import make_jobs, run_rollouts
 from tutelage.rollout.switch import Never
 from tutelage.run_dir import RunDir
-from tutelage.selection.filters import Solved
+from tutelage.selection.filters import NotTruncated, Solved
 from tutelage.store import read_records
+from tutelage.supervision.step_masks import all_steps
 from tutelage.testing import CountingEnv, CountingWorld, ScriptedPolicy, counting_task
-from tutelage.types import Action, Actor, Observation, ParseOutcome, StopReason
+from tutelage.types import Action, Actor, Observation, ParseOutcome, StopReason, Trajectory
 
 S = Actor.STUDENT
 PlayByCommandLine = Callable[..., RunDir]
@@ -100,6 +107,49 @@ def trajectories(run: RunDir) -> list[Any]:
     return read_records(run.trajectories_path("first"), "trajectory")
 
 
+def read_folder(folder: Path) -> dict[str, Trajectory]:
+    options, ledger = ReadOptions(actor=Actor.EXPERT), FormatLedger(format="auto")
+    return {one.trajectory_id: one for one in read_all("auto", [folder], options, ledger)}
+
+
+def test_r2_an_exit_at_the_cost_limit_is_no_submit(fixtures: Path, tmp_path: Path) -> None:
+    """SWE-smith's conversion, RPent PR #61: the end by cost limit was turned into a submit turn and learnt from."""
+    read = read_folder(fixtures / "traj")
+    capped = read["cost_limit"]
+    assert capped.info["exit_status"] == "submitted (exit_cost)"
+    assert (capped.stop_reason, capped.terminated) == (StopReason.MAX_STEPS, False)
+    assert [step.action.command for step in capped.steps] == ["cat add.py", "sed -i s/-/+/ add.py"]
+    assert capped.info["exit_message"] == "Exit due to cost limit"
+    solved = replace(capped, reward=1.0)
+    assert (Solved().judge(solved).keep, Solved().judge(solved).reason) == (False, "truncated_success")
+    assert NotTruncated().judge(capped).keep is False
+    # And what is written of it has no submit either.
+    export("openai", [capped], tmp_path / "rows.jsonl", supervise=all_steps)
+    messages = json.loads((tmp_path / "rows.jsonl").read_text())["messages"]
+    assert [one["content"] for one in messages if one["role"] == "assistant"] == [s.action.text for s in capped.steps]
+
+
+def test_r2_a_run_that_was_killed_has_no_outcome(fixtures: Path) -> None:
+    """SWE-smith's conversion, mini-swe-agent#329: the file ends without a status, and that is not a success."""
+    read = read_folder(fixtures / "traj")
+    killed, finished = read["mini-killed"], read["mini-finished"]
+    assert (killed.stop_reason, killed.reward) == (StopReason.INTERRUPTED, None)
+    assert (finished.stop_reason, finished.info["exit_status"]) == (StopReason.COMPLETED, "Submitted")
+    assert [step.action.command for step in killed.steps] == ['bash {"command": "cat add.py"}']
+
+
+def test_r2_by_the_command_line(fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """RPent PR #61: imported, filtered as a recipe filters, and nothing of it reaches the training data."""
+    out = tmp_path / "t.jsonl"
+    source = str(fixtures / "traj" / "cost_limit.traj")
+    assert main(["import", "swe_agent", source, "--actor", "expert", "--out", str(out)]) == 0
+    rows_out = tmp_path / "rows.jsonl"
+    arguments = ["export", "openai", str(out), "--mask", "expert_steps", "--out", str(rows_out)]
+    assert main([*arguments, "--select", "not_truncated"]) != 0
+    assert not rows_out.exists()
+    assert "select  1 in  0 kept  1 truncated" in capsys.readouterr().err
+
+
 def test_r5_one_clock_over_all_phases() -> None:
     """AReaL#548, agent-lightning#586, hud PR #426: limits per phase added up to more than the total, or held nothing."""
     world = CountingWorld()
@@ -152,8 +202,6 @@ def test_r5_a_lost_reward_cannot_be_recorded_as_zero() -> None:
 
 
 def with_reward(reason: StopReason) -> Any:
-    from tutelage.types import Trajectory
-
     return Trajectory(
         trajectory_id="t", task_id="t", env="e", steps=(), final_observation=Observation.of("end"),
         stop_reason=reason, reward=0.0, seed=0,
