@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,6 +210,24 @@ def test_reasoning_is_what_stands_before_the_call_in_any_format():
         assert reasoning_of(Action(text=text, command="c", call=call)) == "Hm."
     assert reasoning_of(Action.of("look")) == ""
     assert reasoning_of(Action(text="Hm.\nlook", command="look")) == "Hm."
+
+
+def test_the_example_of_the_page():
+    page = (Path(__file__).parents[2] / "docs" / "action_formats.md").read_text(encoding="utf-8")
+    before, after = (
+        [json.loads(line) for line in block.split("\n")]
+        for block in re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)
+    )
+    (trained,) = re.findall(r"```text\n(.*?)\n```", page, re.DOTALL)
+    replies = [SEARCH.apply(Action.of(one["content"])) for one in before if one["role"] == "assistant"]
+    seen = [Observation.of(one["content"]) for one in before if one["role"] == "user"]
+    steps = [
+        Step(observation=one, action=reply, actor=Actor.STUDENT) for one, reply in zip(seen, replies, strict=False)
+    ]
+    assert episode_messages(steps, seen[2], style="text", env_format=SEARCH) == before
+    assert episode_messages(steps, seen[2], style="native", env_format=SEARCH) == after
+    reply = native("search", '{"query": "Jane Roe spouse"}', "She wrote it.")
+    assert text_in(SEARCH, parse_chat_reply(reply, style="native", action_format=None, env_format=SEARCH)) == trained
 
 
 # What belongs to whom
