@@ -12,6 +12,7 @@ import pytest
 from tutelage.errors import ConfigError, ExportError, SupervisionError
 from tutelage.formats import export as export_module
 from tutelage.formats.export import TARGETS, Target, export
+from tutelage.formats.write_tokens import read_rows
 from tutelage.supervision.step_masks import all_steps, expert_labels, expert_steps
 from tutelage.testing.byte_renderer import ByteRenderer
 from tutelage.testing.trajectories import make_trajectory
@@ -214,6 +215,26 @@ def test_characters_that_are_no_utf8_are_replaced_and_counted(tmp_path: Path) ->
     ledger = export("openai", [given], tmp_path / "rows.jsonl", supervise=all_steps)
     assert ledger.counts["replaced_characters"] == 2
     assert '"a\ufffdb"' in (tmp_path / "rows.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_demonstration_is_never_trained(tmp_path: Path) -> None:
+    """An assistant message that was shown in the first observation; OpenAI and slime train what carries no flag."""
+    given = make_trajectory("ee")
+    shown = [("user", "q"), ("assistant", "demo"), ("user", "see")]
+    first = Observation(messages=tuple(Message(role=role, content=content) for role, content in shown))
+    given = replace(given, steps=(replace(given.steps[0], observation=first), given.steps[1]))
+    for target, spec in TARGETS.items():
+        if spec.reread is None or target in ("llama_factory", "messages"):
+            continue
+        out = tmp_path / f"{target}.jsonl"
+        if target == "sharegpt":
+            assert reason_of(target, given, tmp_path) == "untrained_turn"
+            continue
+        export(target, [given], out, supervise=expert_steps)
+        [row] = read_rows(out, kind="jsonl")
+        assert sorted(spec.reread(row).trained) == [3, 5]
+    export("llama_factory", [given], tmp_path / "rows.jsonl", supervise=expert_steps)
+    assert len(read_rows(tmp_path / "rows.jsonl", kind="jsonl")) == 2
 
 
 def test_joining_is_asked_for_and_only_of_one_role(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tutelage.errors import ConfigError
 
 if TYPE_CHECKING:
     from tutelage.formats.base import FormatLedger
+    from tutelage.formats.write_text import CallStyle
     from tutelage.rendering.base import Renderer
     from tutelage.types import StepSupervision, Task, Trajectory
 
@@ -37,6 +38,12 @@ def export(
     model: Annotated[
         str | None, typer.Option("--model", help="Folder of the model to train, or builtin:NAME: its tokenizer writes.")
     ] = None,
+    text: Annotated[
+        str, typer.Option("--text", help="With --model, an action not sampled by it: as written, or its bare command.")
+    ] = "written",
+    calls: Annotated[
+        str, typer.Option("--calls", help="Native calls in tokenised rows: refuse, or tool_call (<tool_call> JSON).")
+    ] = "refuse",
     layout: Annotated[str, typer.Option("--layout", help="Tokenised rows: whole episodes, or per_step.")] = "whole",
     merge: Annotated[
         str, typer.Option("--merge", help="Neighbouring messages of one role where turns are wanted: reject or join.")
@@ -61,29 +68,41 @@ def export(
         raise ConfigError.unknown("export: target", target, (*TARGETS, "native", "verl"))
     if not source or out is None:
         raise ConfigError(f"export {target}: name what to read and --out FILE.")
-    if merge not in ("reject", "join"):
-        raise ConfigError.unknown("export: --merge", merge, ("reject", "join"))
-    if layout not in ("whole", "per_step"):
-        raise ConfigError.unknown("export: --layout", layout, ("whole", "per_step"))
+    for option, value, known in (
+        ("merge", merge, ("reject", "join")),
+        ("layout", layout, ("whole", "per_step")),
+        ("text", text, ("written", "command")),
+        ("calls", calls, ("refuse", "tool_call")),
+    ):
+        if value not in known:
+            raise ConfigError.unknown(f"export: --{option}", value, known)
     if target == "verl":
         _tell(export_verl(_tasks(source, count), out, force=force), out, as_json)
         return
     trajectories = _selected(_trajectories(source, name), select)
     supervise = _supervise(mask, supervision)
     if target == "native":
-        ledger = export_native(trajectories, out, supervise=supervise, force=force)
-    else:
-        ledger = export(
-            target,
-            trajectories,
-            out,
-            supervise=supervise,
-            renderer=None if model is None else _renderer(model),
-            layout="per_step" if layout == "per_step" else "whole",
-            merge="join" if merge == "join" else "reject",
-            round_weights=round_weights,
-            force=force,
-        )
+        _tell(export_native(trajectories, out, supervise=supervise, force=force), out, as_json)
+        return
+    notes: list[str] = []
+    renderer = None
+    if model is not None:
+        tokenised = TARGETS[target].sample_row is not None
+        # Messages say their calls themselves; the style serves only to compare tokens.
+        style: CallStyle = "tool_call" if calls == "tool_call" or not tokenised else "refuse"
+        renderer = _renderer(model, text, style, list(trajectories) if tokenised else [], notes)
+    ledger = export(
+        target,
+        trajectories,
+        out,
+        supervise=supervise,
+        renderer=renderer,
+        layout="per_step" if layout == "per_step" else "whole",
+        merge="join" if merge == "join" else "reject",
+        round_weights=round_weights,
+        force=force,
+        notes=notes,
+    )
     _tell(ledger, out, as_json)
 
 
@@ -168,11 +187,28 @@ def _supervise(mask: str, supervision: Path | None) -> Callable[[Trajectory], St
     return look_up
 
 
-def _renderer(model: str) -> Renderer:
+def _renderer(model: str, text: str, style: CallStyle, shown: list[Trajectory], notes: list[str]) -> Renderer:
+    """The renderer of the model, told the tools that the agents had, where its template asks for them."""
+    from functools import partial
+
+    from tutelage.formats.write_text import written_text
     from tutelage.rendering.load import load_renderer
     from tutelage.students import student_path
 
-    return load_renderer(student_path(model))
+    folder = student_path(model)
+    text_of = partial(written_text, calls=style) if text == "written" else None
+    lists = {json.dumps(one.info["tools"]) for one in shown if one.info.get("tools")}
+    if len(lists) > 1:
+        raise ConfigError(
+            f"export: the episodes have {len(lists)} different lists of tools, and a chat template is told one. Export them "
+            "apart, or write messages."
+        )
+    if lists:
+        try:
+            return load_renderer(folder, text_of=text_of, tools=json.loads(lists.pop()))
+        except ConfigError as error:
+            notes.append(f"the tools that the agents had are not in the rows: {error}")
+    return load_renderer(folder, text_of=text_of)
 
 
 def _tell(ledger: FormatLedger, out: Path, as_json: bool) -> None:

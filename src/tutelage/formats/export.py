@@ -167,12 +167,14 @@ def export(
     merge: Merge = "reject",
     round_weights: bool = False,
     force: bool = False,
+    notes: Sequence[str] = (),
 ) -> FormatLedger:
     """Write the training data of another tool, prove it by reading it back, and account for every trajectory.
 
     `renderer`: of the model that will be trained; needed for tokenised targets. Without one, targets of messages are
-    proven on characters in place of tokens. `layout` is for tokenised targets. `round_weights`: weights of at least 0.5
-    count as 1, the others as 0, where a target knows only 0 and 1.
+    proven on characters in place of tokens. How it writes an action that it did not sample is its own affair (`text_of` of
+    `load_renderer`, e.g. `written_text`); a `Refused` from there skips the trajectory. `layout` is for tokenised targets. `round_weights`: weights of at least 0.5
+    count as 1, the others as 0, where a target knows only 0 and 1. `notes` open those of the ledger.
 
     Raises:
         ConfigError: an unknown target, a missing model, an output that is there already.
@@ -188,7 +190,7 @@ def export(
         raise ConfigError(
             f"export {target}: tokenised rows need the model whose tokenizer writes them (--model FOLDER)."
         )
-    ledger = FormatLedger(format=target)
+    ledger = FormatLedger(format=target, notes=list(notes))
     plan = _Plan()
     for given in trajectories:
         try:

@@ -87,7 +87,7 @@ def tokens_of_reading(
     mask: list[bool] = []
     seen: list[Message] = []
     for index, message in enumerate(meant.messages):
-        if message["role"] != "assistant":
+        if meant.step_indices[index] is None:
             extra: dict[str, Any] = {key: message[key] for key in ("name", "tool_call_id") if key in message}
             seen.append(Message(role=message["role"], content=message["content"], extra=extra))
             continue

@@ -91,10 +91,10 @@ def check_calls(messages: Sequence[dict[str, Any]]) -> None:
 
 
 def _flags(conversation: Conversation) -> list[tuple[bool, bool]]:
-    """For each message: is it the assistant's, and is it trained."""
+    """For each message: is it the assistant's (one shown as a demonstration too), and is it trained."""
     return [
-        (index is not None, weight > 0.0)
-        for index, weight in zip(conversation.step_indices, conversation.weights, strict=True)
+        (message["role"] == "assistant", weight > 0.0)
+        for message, weight in zip(conversation.messages, conversation.weights, strict=True)
     ]
 
 

@@ -7,7 +7,7 @@ weight. What a chat format cannot say is `Refused` with a reason; an exporter co
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,6 +25,10 @@ from tutelage.types import (
 
 STANDARD_KEYS: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
 """Keys of a message that exporters carry. Others are left out and counted: one of them could be a trainer's flag."""
+
+
+OBSERVATION_KEYS: Final = ("role", "content", "name", "tool_call_id")
+"""The same for a message of an observation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +96,7 @@ def conversation_of(trajectory: Trajectory, supervision: StepSupervision, *, who
             )
         for message in step.observation.messages:
             add(observation_message(message), None, 0.0)
-            left_out += [key for key, value in message.extra.items() if _is_lost(key, value)]
+            left_out += [key for key, value in message.extra.items() if _is_lost(key, value, OBSERVATION_KEYS)]
         add(assistant_message(step.action, where=f"step {index}"), index, weight)
         left_out += [key for key, value in (step.action.raw or {}).items() if _is_lost(key, value)]
     if whole and trajectory.final_observation is not None:
@@ -115,7 +119,7 @@ def sft_weights(supervision: StepSupervision) -> tuple[float, ...]:
 
 def observation_message(message: Message) -> dict[str, Any]:
     """One message of an observation, without keys that trainers do not know."""
-    known = {key: message.extra[key] for key in ("name", "tool_call_id") if message.extra.get(key) is not None}
+    known = {key: message.extra[key] for key in OBSERVATION_KEYS[2:] if message.extra.get(key) is not None}
     return {"role": message.role, "content": message.content, **known}
 
 
@@ -223,5 +227,5 @@ def _joined(observation: Observation) -> Observation:
     return Observation(messages=tuple(messages))
 
 
-def _is_lost(key: str, value: Any) -> bool:
-    return key not in STANDARD_KEYS and value not in (None, "", [], {})
+def _is_lost(key: str, value: Any, kept: Sequence[str] = STANDARD_KEYS) -> bool:
+    return key not in kept and value not in (None, "", [], {})

@@ -21,7 +21,7 @@ def sharegpt_rows(conversation: Conversation) -> list[tuple[dict[str, Any], Conv
     Refused: a turn that is not trained, several calls in one turn, and what `_turns` refuses.
     """
     for index, message in enumerate(conversation.messages):
-        if conversation.step_indices[index] is None:
+        if message["role"] != "assistant":
             continue
         if index not in conversation.trained:
             raise Refused(

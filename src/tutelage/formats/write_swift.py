@@ -22,17 +22,15 @@ def swift_row(conversation: Conversation) -> dict[str, Any]:
     beside the content, an empty reply, roles that ms-swift does not know.
     """
     messages: list[dict[str, Any]] = []
-    for place, (message, index, weight) in enumerate(
-        zip(conversation.messages, conversation.step_indices, conversation.weights, strict=True)
-    ):
-        if index is None:
+    for place, (message, weight) in enumerate(zip(conversation.messages, conversation.weights, strict=True)):
+        if message["role"] != "assistant":
             if message["role"] not in _ROLES:
                 raise Refused(
                     "unknown_role", f"message {place}: role {message['role']!r}, known are {', '.join(_ROLES)}"
                 )
             messages.append({"role": _ROLES[message["role"]], "content": message["content"]})
             continue
-        if place and conversation.step_indices[place - 1] is not None:
+        if place and conversation.messages[place - 1]["role"] == "assistant":
             same = (conversation.weights[place - 1] > 0.0) == (weight > 0.0)
             raise Refused(
                 "consecutive_actions",
