@@ -97,8 +97,9 @@ class StudentSection(Section):
     """0 is greedy."""
     max_action_tokens: int = Field(default=24, ge=1)
     max_context: int = Field(default=2048, ge=16)
-    dtype: Literal["float32", "bfloat16", "auto"] = "float32"
-    """In which it computes when it acts. ``auto``: as its weights are stored."""
+    dtype: Literal["float32", "bfloat16", "native", "auto"] = "float32"
+    """In which it computes when it acts. ``native``: bfloat16 where the hardware computes in it, else float32. ``auto``: as
+    its weights are stored."""
     instructions: str = "auto"
     """What it is told before the first observation: ``none``, ``auto`` (the environment's own text for a chat model), or a
     text."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from tutelage.errors import ConfigError
-from tutelage.recipe import NAME_PATTERN, Recipe, TasksSection
+from tutelage.recipe import ENDPOINT_PREFIX, NAME_PATTERN, Recipe, TasksSection, TeacherSection
 
 START = "start"
 """Name by which a recipe refers to the student before any training."""
@@ -33,7 +33,7 @@ def check_references(recipe: Recipe, where: str) -> None:
 
 
 def _check_names(recipe: Recipe, where: str) -> None:
-    for section, names in (("rollouts", recipe.rollouts), ("models", recipe.models)):
+    for section, names in (("rollouts", recipe.rollouts), ("models", recipe.models), ("endpoints", recipe.endpoints)):
         for name in names:
             if not re.match(NAME_PATTERN, name):
                 raise ConfigError(
@@ -47,7 +47,7 @@ def _check_rollouts(recipe: Recipe, where: str) -> None:
     for name, rollout in recipe.rollouts.items():
         key = f"rollouts.{name}"
         if rollout.student is not None:
-            _one_of(where, f"{key}.student", rollout.student, [*recipe.models, START])
+            _player(recipe, where, f"{key}.student", rollout.student, [*recipe.models, START])
 
 
 def _check_models(recipe: Recipe, where: str) -> None:
@@ -55,7 +55,7 @@ def _check_models(recipe: Recipe, where: str) -> None:
         key = f"models.{name}"
         _model_or_folder(recipe, where, f"{key}.start", model.start)
         if model.rl is not None and model.rl.teacher is not None and model.rl.teacher.model is not None:
-            _model_or_folder(recipe, where, f"{key}.rl.teacher.model", model.rl.teacher.model)
+            _teacher(recipe, where, f"{key}.rl.teacher", model.rl.teacher, recipe.rl_of(name).temperature)
         for index, part in enumerate(model.data):
             _one_of(where, f"{key}.data.{index}.source", part.source, recipe.rollouts)
             if isinstance(part.expert_steps, str):
@@ -74,7 +74,7 @@ def _check_evaluation(recipe: Recipe, where: str) -> None:
     if recipe.evaluate is None:
         return
     for name in recipe.evaluated:
-        _one_of(where, "evaluate.models", name, [*recipe.models, START, EXPERT])
+        _player(recipe, where, "evaluate.models", name, [*recipe.models, START, EXPERT])
     if len(set(recipe.evaluated)) < len(recipe.evaluated):
         raise ConfigError(f"{where}: evaluate.models names an arm twice: {', '.join(recipe.evaluated)}.")
     if recipe.evaluate.baseline is not None:
@@ -106,6 +106,26 @@ def _check_curves(recipe: Recipe, where: str) -> None:
                     f"{where}: models.{name}.rl.validation and {key} share tasks of the split '{tasks.split}'. Use "
                     "tasks of the split 'validation'."
                 )
+
+
+def _player(recipe: Recipe, where: str, key: str, name: str, known: Iterable[str]) -> None:
+    from tutelage.pipeline.endpoints import check_endpoint_player
+
+    if name.startswith(ENDPOINT_PREFIX):
+        check_endpoint_player(recipe, name.removeprefix(ENDPOINT_PREFIX), where, key)
+    else:
+        _one_of(where, key, name, known, more="endpoint:NAME" if recipe.endpoints else "")
+
+
+def _teacher(recipe: Recipe, where: str, key: str, teacher: TeacherSection, temperature: float) -> None:
+    from tutelage.pipeline.endpoints import check_endpoint_teacher
+
+    assert teacher.model is not None
+    if not teacher.model.startswith(ENDPOINT_PREFIX):
+        _model_or_folder(recipe, where, f"{key}.model", teacher.model)
+        return
+    name = teacher.model.removeprefix(ENDPOINT_PREFIX)
+    check_endpoint_teacher(recipe, name, teacher, temperature, where, key)
 
 
 def _model_or_folder(recipe: Recipe, where: str, key: str, name: str) -> None:

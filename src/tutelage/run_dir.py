@@ -30,6 +30,7 @@ from typing import IO, Any, Literal
 
 import tutelage
 from tutelage.errors import ConfigError, FormatError, StoreError
+from tutelage.policies.endpoint.config import OPERATIONAL
 from tutelage.recipe import Recipe, check_recipe
 from tutelage.recipe_file import read_yaml
 from tutelage.store import write_atomic
@@ -135,7 +136,7 @@ class RunDir:
         if self.recipe_path.is_file():
             old = read_yaml(self.recipe_path)
             changed = changed_keys(old, recipe.model_dump(mode="json"))
-            decisive = [key for key in changed if key.split(".")[0] not in FREE_TO_CHANGE]
+            decisive = [key for key in changed if not is_free_to_change(key)]
             if decisive and not force:
                 raise StoreError(
                     f"{self.root}: was begun with another recipe; changed: {', '.join(decisive)}.\n"
@@ -251,6 +252,15 @@ class RunLock:
         self._file.truncate()
         self._file.write(text)
         self._file.flush()
+
+
+def is_free_to_change(key: str) -> bool:
+    """Whether a dotted key of a recipe decides nothing about the results.
+
+    Example: ``workers`` and ``endpoints.gpt.max_run_cost`` do not, ``endpoints.gpt.model`` does.
+    """
+    section, _, rest = key.partition(".")
+    return section in FREE_TO_CHANGE or (section == "endpoints" and rest.rpartition(".")[2] in OPERATIONAL)
 
 
 def changed_keys(old: Any, new: Any, prefix: str = "") -> list[str]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tutelage.errors import TeacherError
 from tutelage.pipeline import parts
+from tutelage.pipeline.endpoints import Endpoints
 from tutelage.pipeline.stage import Stage, Tell
-from tutelage.recipe import Recipe, RLSection, TeacherSection
+from tutelage.policies.base import Scorer
+from tutelage.recipe import ENDPOINT_PREFIX, Recipe, RLSection, TeacherSection
 from tutelage.run_dir import RunDir
 from tutelage.supervision.step_credit import step_weights
 from tutelage.tasks.base import manifest_hash
@@ -35,13 +37,17 @@ def reinforce_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
     teacher = section.teacher
 
     def act(tell: Tell) -> dict[str, Any]:
+        with Endpoints(recipe, run) as endpoints:
+            return learn(tell, endpoints)
+
+    def learn(tell: Tell, endpoints: Endpoints) -> dict[str, Any]:
         from tutelage.training.rl import train_rl
         from tutelage.training.rl_update import DistillTerm
 
         start = parts.start_folder(recipe, model.start, run)
         play = _play(recipe, name, start)
         proof = _prove(recipe, teacher, start, config, tell) if teacher is not None else {}
-        guide = _guide(recipe, teacher, start, run, config, play) if teacher is not None else None
+        guide = _guide(recipe, teacher, start, run, config, play, endpoints) if teacher is not None else None
         result = train_rl(
             start,
             tasks,
@@ -101,7 +107,13 @@ def _play(recipe: Recipe, name: str, start: Path) -> Play:
 
 
 def _guide(
-    recipe: Recipe, teacher: TeacherSection, start: Path, run: RunDir, config: RLConfig, play: Play
+    recipe: Recipe,
+    teacher: TeacherSection,
+    start: Path,
+    run: RunDir,
+    config: RLConfig,
+    play: Play,
+    endpoints: Endpoints,
 ) -> TeacherGuide:
     from tutelage.pipeline.student_text import student_renderer
     from tutelage.training.teacher_guide import GuideConfig, TeacherGuide
@@ -121,7 +133,7 @@ def _guide(
             seed=config.seed,
         ),
         student_renderer(recipe, start),
-        teacher=None if teacher.model is None else parts.start_folder(recipe, teacher.model, run),
+        teacher=_teacher(recipe, teacher.model, run, endpoints),
         context=None if teacher.context is None else parts.privileged_context(recipe, teacher.context),
         play=play,
         temperature=config.temperature,
@@ -130,6 +142,15 @@ def _guide(
         row_layout=config.row_layout,
         dtype=config.precision,
     )
+
+
+def _teacher(recipe: Recipe, model: str | None, run: RunDir, endpoints: Endpoints) -> Path | Scorer | None:
+    if model is None:
+        return None
+    if model.startswith(ENDPOINT_PREFIX):
+        scorer: Scorer = endpoints.scorer(model.removeprefix(ENDPOINT_PREFIX))
+        return scorer
+    return parts.start_folder(recipe, model, run)
 
 
 def _prove(recipe: Recipe, teacher: TeacherSection, start: Path, config: RLConfig, tell: Tell) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from tutelage.types import Actor, Step, Task
 
 USUAL: Final = "scripted"
 """Name in recipes for the usual expert of whichever environment is played."""
+ENDPOINT: Final = "endpoint"
+"""Name of an expert behind a server; its options are those of `EndpointConfig`."""
 PLANNER: Final = "planner"
 """Name in recipes for the expert that reads the full state; where the environment has none, for the usual one."""
 
@@ -22,6 +24,9 @@ def expert_maker(name: str, env: str | None = None, where: str = "expert of an e
     Under the name of an environment stands the expert that reads only what it shows. Raises ConfigError on an unknown
     name; `where` opens the message.
     """
+    if name == ENDPOINT:
+        endpoint: Callable[..., Policy] = load_place("tutelage.policies.endpoint.policy:endpoint_expert")
+        return endpoint
     specs = [spec for spec in map(environment_of, (env or name, name, *environment_names())) if spec is not None]
     if env is not None and name in (USUAL, PLANNER):
         own = find_environment(env, where)

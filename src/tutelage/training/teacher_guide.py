@@ -61,7 +61,7 @@ class GuideConfig:
 class TeacherGuide:
     """Guides by a scorer: another model's, or the student's own with a privileged context.
 
-    teacher: a model folder, or None for the student itself.
+    teacher: a model folder, a scorer (e.g. an endpoint's), or None for the student itself.
     context: what the teacher is told. None: it reads what the student read.
     """
 
@@ -70,7 +70,7 @@ class TeacherGuide:
         config: GuideConfig,
         renderer: Renderer,
         *,
-        teacher: str | Path | None = None,
+        teacher: str | Path | Scorer | None = None,
         context: PrivilegedContext | None = None,
         play: Play = Play(),
         temperature: float = 1.0,
@@ -86,7 +86,8 @@ class TeacherGuide:
         self.context = context
         self.play = play
         self._teacher = teacher
-        self._identity = {"teacher": str(teacher), "context": dict(context_identity or {}), **_plain(config)}
+        named = teacher.version if isinstance(teacher, Scorer) else str(teacher)
+        self._identity = {"teacher": named, "context": dict(context_identity or {}), **_plain(config)}
         self._options: dict[str, Any] = {
             "temperature": temperature,
             "vocabulary_id": None if teacher else renderer.vocabulary_id,
@@ -94,12 +95,12 @@ class TeacherGuide:
             "row_layout": row_layout,
             "dtype": dtype,
         }
-        self._scorer: LocalScorer | None = None
+        self._scorer: Scorer | None = None
         self._checked = False
         self._round: dict[str, tuple[Trajectory, str | None]] = {}
 
     @property
-    def scorer(self) -> LocalScorer:
+    def scorer(self) -> Scorer:
         """The teacher, once it is attached to a training."""
         assert self._scorer is not None, "attach comes first"
         return self._scorer
@@ -107,14 +108,23 @@ class TeacherGuide:
     def attach(self, student: Any, state: Mapping[str, Any] | None) -> None:
         """Make the teacher. `student`: the module in training; `state`: of the checkpoint, if there is one."""
         config = self.config
-        if self._teacher is not None:
+        if isinstance(self._teacher, Scorer):
+            if self._teacher.temperature != self._options["temperature"]:
+                raise TeacherError(
+                    f"scores at temperature {self._teacher.temperature:g}, the rollouts have "
+                    f"{self._options['temperature']:g}; they are not of one distribution",
+                    name=self._teacher.name,
+                )
+            self._scorer = self._teacher
+        elif self._teacher is not None:
             self._scorer = LocalScorer(self._teacher, **self._options)
         else:
-            self._scorer = SelfScorer(
+            following = SelfScorer(
                 student, refresh=config.refresh, every_n=config.every_n, tau=config.tau, **self._options
             )
             if state is not None:
-                self._scorer.load_state_dict(dict(state["teacher"]))
+                following.load_state_dict(dict(state["teacher"]))
+            self._scorer = following
         self._checked = state is not None
         check_vocabulary(self._scorer, self.renderer)
         check_divergence(config.divergence, self._scorer)

@@ -162,6 +162,11 @@ class EndpointPolicy(SingleActPolicy):
         return [token_id for segment in segments for token_id in segment.token_ids]
 
 
+def endpoint_expert(**options: Any) -> EndpointPolicy:
+    """An expert by the keys of `EndpointConfig`, e.g. ``make_expert("endpoint", url=..., model=...)``."""
+    return EndpointPolicy(EndpointConfig(**options), keep_token_ids=False)
+
+
 def action_format_named(name: str | None, endpoint: str) -> ActionFormat | None:
     """The format that a recipe names for the actions of a model. None: the environment's own."""
     if name is None:
