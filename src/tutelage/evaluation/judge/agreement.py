@@ -125,12 +125,15 @@ class Agreement:
         ]
 
     def confusion_rows(self) -> list[tuple[str, ...]]:
-        """A head line, then a row per label: counts in the order of the classes, zeros as dots."""
+        """A head line, then a row per label: counts in the order of the classes, zeros as dots; columns by number."""
         classes = [row.category for row in self.classes]
-        head = ("labelled \\ judged", *(one.value for one in classes))
+        head = ("labelled \\ judged", *(str(number) for number, _ in enumerate(classes, start=1)))
         rows = [
-            (label.value, *(str(self.confusion.get(label, {}).get(judged, 0) or "·") for judged in classes))
-            for label in classes
+            (
+                f"{number} {label.value}",
+                *(str(self.confusion.get(label, {}).get(judged, 0) or "·") for judged in classes),
+            )
+            for number, label in enumerate(classes, start=1)
         ]
         return [head, *rows]
 

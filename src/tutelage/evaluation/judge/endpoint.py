@@ -40,12 +40,17 @@ class Answered(Protocol):
 
 
 class Chat(Protocol):
-    """A chat model; what it raises is a failed call. With several votes it takes `draw` too, a text that tells apart
-    requests that are equal otherwise."""
+    """A chat model; what it raises is a failed call."""
 
     def chat(
-        self, messages: list[dict[str, Any]], *, response_format: dict[str, Any] | None = None, **draw: str
-    ) -> Answered: ...
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        response_format: Mapping[str, Any] | None = None,
+        draw: str = "",
+    ) -> Answered:
+        """`draw` tells apart requests that are equal otherwise; it is left out but for further votes and attempts."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
