@@ -18,6 +18,7 @@ from tutelage.evaluation.run import EvaluationResult, compare
 from tutelage.reports.audit_section import audits
 from tutelage.reports.data import RunFiles, read_run
 from tutelage.reports.figures import IntervalPoint, bar_chart, interval_chart, line_chart
+from tutelage.reports.judge_section import judgements
 from tutelage.reports.reinforcement import own_budgets, reinforcement
 from tutelage.reports.words import markup, number, p_value, percent, signed_points, thousands
 from tutelage.store import write_atomic
@@ -62,6 +63,7 @@ def render_report(run: RunFiles) -> str:
         curves=_curves(run),
         reinforcement=reinforcement(run),
         audits=audits(run),
+        judgements=judgements(run),
         examples=list(_examples(run)),
         provenance=_provenance(run),
     )
