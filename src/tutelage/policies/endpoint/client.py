@@ -23,14 +23,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tutelage.errors import ConfigError, EndpointError
-from tutelage.policies.endpoint.completion import (
-    Completion,
-    WrongAnswer,
-    read_chat,
-    read_completion,
-    read_llama_cpp,
-    read_sglang,
-)
+from tutelage.policies.endpoint.bodies import chat_body, completion_request
+from tutelage.policies.endpoint.completion import Completion, WrongAnswer, read_chat
 from tutelage.policies.endpoint.config import EndpointConfig
 from tutelage.policies.endpoint.failures import is_passing, reason_of, words_of
 from tutelage.policies.endpoint.ledger import ANSWERED, EndpointUsage, RequestLedger, RequestRecord, Try
@@ -103,21 +97,15 @@ class EndpointClient:
             EndpointError: no answer; its reason is one of `REASONS`.
             EpisodeBudgetSpent, RunBudgetSpent: nothing was sent.
         """
-        body: dict[str, Any] = {
-            "model": self.config.model,
-            "messages": [dict(message) for message in messages],
-            "max_tokens": max_tokens or self.config.max_tokens,
-            "temperature": self.config.temperature if temperature is None else temperature,
-            "top_p": self.config.top_p,
-        }
-        if seed is not None:
-            body["seed"] = seed
-        if tools:
-            body["tools"] = [dict(tool) for tool in tools]
-        if response_format is not None:
-            body["response_format"] = dict(response_format)
-        if self.config.server == "vllm":
-            body |= {"return_token_ids": True, "logprobs": True, "top_k": -1}
+        body = chat_body(
+            self.config,
+            messages,
+            tools=tools,
+            response_format=response_format,
+            seed=seed,
+            max_tokens=max_tokens,
+            temperature=temperature,
+        )
         found: Completion = self._ask("chat", "/v1/chat/completions", body, read_chat, episode, draw)
         return found
 
@@ -136,34 +124,14 @@ class EndpointClient:
 
         Servers of `ID_SERVERS` give the sampled ids and their log-probabilities. stop_token_ids: where they stop.
         """
-        temperature = self.config.temperature if temperature is None else temperature
-        max_tokens = max_tokens or self.config.max_tokens
-        content: Any = prompt if isinstance(prompt, str) else [int(one) for one in prompt]
-        path, read = "/v1/completions", read_completion
-        body: dict[str, Any] = {
-            "model": self.config.model,
-            "prompt": content,
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-            "top_p": self.config.top_p,
-        }
-        stops = [int(one) for one in stop_token_ids]
-        match self.config.server:
-            case "vllm":
-                body |= {"return_token_ids": True, "logprobs": 1, "top_k": -1, "stop_token_ids": stops}
-            case "sglang":
-                path, read = "/generate", read_sglang
-                sampling = {"max_new_tokens": max_tokens, "temperature": temperature, "top_p": self.config.top_p}
-                named = {"text": content} if isinstance(content, str) else {"input_ids": content}
-                body = {**named, "sampling_params": {**sampling, "stop_token_ids": stops}, "return_logprob": True}
-            case "llama_cpp":
-                path, read = "/completion", read_llama_cpp
-                body = {"prompt": content, "n_predict": max_tokens, "temperature": temperature, "return_tokens": True}
-                body |= {"top_p": self.config.top_p, "top_k": 0, "min_p": 0.0, "n_probs": 1, "repeat_penalty": 1.0}
-        if seed is not None:
-            body["sampling_params" if "sampling_params" in body else "seed"] = (
-                {**body["sampling_params"], "sampling_seed": seed} if "sampling_params" in body else seed
-            )
+        path, body, read = completion_request(
+            self.config,
+            prompt,
+            stop_token_ids=stop_token_ids,
+            seed=seed,
+            max_tokens=max_tokens,
+            temperature=temperature,
+        )
         found: Completion = self._ask("completions", path, body, read, episode, draw)
         return found
 
@@ -172,6 +140,11 @@ class EndpointClient:
     ) -> T:
         """Any other request, e.g. for log-probabilities of a prompt. read: gives its value or raises `WrongAnswer`."""
         found: T = self._ask(kind, path, dict(body), lambda data, _: read(data), "", draw, keep_answer=False)
+        return found
+
+    def get(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+        """A question without a body, e.g. for the list of models."""
+        found: T = self._ask("get", path, {}, lambda data, _: read(data), "", "", keep_answer=False)
         return found
 
     def cancel(self, episode: str) -> None:
@@ -203,13 +176,8 @@ class EndpointClient:
         *,
         keep_answer: bool = True,
     ) -> Any:
-        for key, value in self.config.extra_body.items():
-            if value is None:
-                body.pop(key, None)
-            else:
-                body[key] = value
         request_id = request_id_of(self.config, path, body, draw)
-        if self.config.send_user:
+        if self.config.send_user and body:
             body["user"] = request_id
         url = self.config.root + path
         request = _Request(
@@ -281,8 +249,9 @@ class EndpointClient:
             began = time.monotonic()
             # Until the reply is read it counts as called off, so that a cancelled try is in the account.
             tries.append(Try(outcome="cancelled", status=None, seconds=0.0, waited=round(wait, 6)))
+            method, sent = ("GET", None) if request.kind == "get" else ("POST", content)
             reply = await self._thread.request(
-                "POST", request.url, content, self._headers(request.request_id, len(tries) - 1), left
+                method, request.url, sent, self._headers(request.request_id, len(tries) - 1), left
             )
             reason, detail, data, value = self._read(reply, request)
             tries[-1] = Try(
