@@ -40,6 +40,7 @@ except ImportError as error:
     raise MissingExtra("policy 'local'", "train") from error
 
 from tutelage.policies.kv_cache import ATTENTION, Feed, Part, SlotTable
+from tutelage.policies.native_dtype import resolved
 
 MAX_LIVE = 256
 """Episodes stepped together, and episodes whose keys and values are kept."""
@@ -65,7 +66,8 @@ class LocalPolicy:
     that no longer fit raise `ContextOverflow`. `num_threads` sets torch's threads for the whole process; None leaves
     them. `action_format` is the one in which the model was taught to write; None leaves the reading to the
     environment. `device` is ``auto`` (a GPU if there is one), or any name torch knows. `dtype` is a torch dtype's name, or
-    ``auto`` for that of the file.
+    ``auto`` for that of the file, or
+    ``native`` for bfloat16 where the hardware computes in it, else float32.
     """
 
     batched = True
@@ -98,7 +100,7 @@ class LocalPolicy:
         self.context_rule = context_rule
         self.seed = seed
         self.model_dir = student_path(model_dir) if str(model_dir).startswith(BUILTIN) else Path(model_dir)
-        self.model = load_model(self.model_dir, device=device, dtype=dtype)
+        self.model = load_model(self.model_dir, device=device, dtype=resolved(dtype, device))
         self.device = next(self.model.parameters()).device
         self.version = weights_version(self.model_dir)
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", max_context)

@@ -14,7 +14,7 @@ BudgetUnit = Literal["updates", "epochs", "trained_tokens", "total_tokens"]
 BatchUnit = Literal["samples", "trained_tokens", "total_tokens"]
 RowLayout = Literal["packed", "padded"]
 Normaliser = Literal["token_mean", "per_step_mean", "per_trajectory_mean", "all_tokens"]
-Precision = Literal["float32", "bfloat16_mixed", "bfloat16"]
+Precision = Literal["float32", "bfloat16_mixed", "bfloat16", "native"]
 
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "budget_unit": get_args(BudgetUnit),
@@ -65,7 +65,8 @@ class SFTConfig:
     seed: int = 0
     """Of the order of samples, of augmentation and of dropout."""
     precision: Precision = "float32"
-    """``float32``; ``bfloat16_mixed``: weights in float32, computed in bfloat16; ``bfloat16``: both."""
+    """``float32``; ``bfloat16_mixed``: weights in float32, computed in bfloat16; ``bfloat16``: both.
+    ``native``: ``bfloat16_mixed`` where the hardware computes in bfloat16, else ``float32``."""
     lora_rank: int = 0
     """0 trains all weights; above 0, adapters of this rank, merged into the weights at the end."""
     lora_alpha: int = 32

@@ -21,6 +21,7 @@ import torch
 from accelerate import Accelerator, DistributedType
 
 from tutelage.errors import TrainingError
+from tutelage.policies.native_dtype import NATIVE, native_dtype
 from tutelage.policies.packed_attention import use_packed_attention
 from tutelage.training.augment import Augmentation
 from tutelage.training.batching import (
@@ -74,6 +75,8 @@ def train_sft(
         TrainingError: no samples, a sample longer than the model's context, or a loss that is not finite.
     """
     start_dir = Path(model_dir)
+    if config.precision == NATIVE:
+        config = replace(config, precision="bfloat16_mixed" if native_dtype() == "bfloat16" else "float32")
     plan = plan_updates(
         samples,
         budget=config.budget,
