@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+SLACK: Final = 8
+"""How many turns may be missing on both sides before it is a different episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +39,25 @@ def align(turns: Sequence[Turn], entries: Sequence[Entry]) -> list[int | None]:
     Example: turns A B C, entries A X B C -> 0, 2, 3
     """
     rows, columns = len(turns), len(entries)
+    if rows == columns and all(one.content == other.response for one, other in zip(turns, entries, strict=True)):
+        return list(range(rows))
+    # What is left out on either side bounds how far the two can drift apart.
+    low, high = min(0, columns - rows) - SLACK, max(0, columns - rows) + SLACK
+    likeness = {
+        (row, column): _likeness(turns[row], entries[column])
+        for row in range(rows)
+        for column in range(max(0, row + low), min(columns, row + high + 1))
+    }
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for row in range(1, rows + 1):
         for column in range(1, columns + 1):
-            paired = best[row - 1][column - 1] + _likeness(turns[row - 1], entries[column - 1])
+            paired = best[row - 1][column - 1] + likeness.get((row - 1, column - 1), -1.0)
             best[row][column] = max(paired, best[row - 1][column], best[row][column - 1])
     found: list[int | None] = [None] * rows
     row, column = rows, columns
     while row and column:
-        likeness = _likeness(turns[row - 1], entries[column - 1])
-        if best[row][column] == best[row - 1][column - 1] + likeness:
+        paired = best[row - 1][column - 1] + likeness.get((row - 1, column - 1), -1.0)
+        if best[row][column] == paired:
             found[row - 1] = column - 1
             row, column = row - 1, column - 1
         elif best[row][column] == best[row][column - 1]:

@@ -28,6 +28,8 @@ REPLACED_KEY: Final = "replaced_characters"
 MAX_DEPTH: Final = 128
 """Deepest nesting of JSON that is read."""
 
+_WORDS: Final = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_BEGUN_NUMBER: Final = re.compile(r"-|\.|[eE][+-]?")
 _UNFIT: Final = re.compile("[\ud800-\udfff\x00]")
 
 
@@ -202,7 +204,13 @@ def json_from_bytes(data: bytes) -> Any:
             + len(data)
             - len(data.removeprefix(b"\xef\xbb\xbf"))
         )
-        ends_early = error.msg.startswith("Unterminated string") or not text[error.pos :].strip()
+        rest = text[error.pos :].strip()
+        ends_early = (
+            error.msg.startswith("Unterminated string")
+            or any(whole.startswith(rest) for whole in _WORDS)
+            or _BEGUN_NUMBER.fullmatch(rest) is not None
+            or ("escape" in error.msg and len(rest) < len('u0000"'))
+        )
         if ends_early:
             raise Refused("cut", f"the JSON ends after {len(data)} bytes in the middle of a value", byte=byte) from None
         raise Refused("not_json", f"{error.msg}, got {text[error.pos : error.pos + 20]!r}", byte=byte) from None
@@ -241,6 +249,8 @@ def item(
         raise
     except Refused as refused:
         return refused.at(file, line=line, byte=byte)
+    except OSError as error:
+        return Refused("unreadable", error.strerror or str(error)).at(file, line=line, byte=byte)
     except ValueError as error:  # A record that its own checks refuse.
         return Refused("bad_record", str(error)).at(file, line=line, byte=byte)
 

@@ -198,7 +198,7 @@ def read_all(
     samples: Counter[str] = Counter()
     for path in files:
         used = FORMATS[by_file[path]]
-        for one in used.read(path, options):
+        for one in _items(used, path, options):
             if isinstance(one, ReadProblem):
                 ledger.skip(one)
                 continue
@@ -212,6 +212,13 @@ def read_all(
             yield made
 
 
+def _items(used: Format, path: Path, options: ReadOptions) -> Iterator[Trajectory | ReadProblem]:
+    try:
+        yield from used.read(path, options)
+    except OSError as error:
+        yield Refused("unreadable", error.strerror or str(error)).at(path)
+
+
 def _formats(files: Sequence[Path], format_name: str) -> tuple[dict[Path, str], list[ReadProblem]]:
     by_file: dict[Path, str] = {}
     problems = []
@@ -220,6 +227,8 @@ def _formats(files: Sequence[Path], format_name: str) -> tuple[dict[Path, str], 
             by_file[path] = detect(path) if format_name == AUTO else format_name
         except Refused as refused:
             problems.append(refused.at(path, byte=0))
+        except OSError as error:
+            problems.append(Refused("unreadable", error.strerror or str(error)).at(path))
     return by_file, problems
 
 
