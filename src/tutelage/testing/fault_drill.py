@@ -102,16 +102,18 @@ def fault_drill(
     folder: str | Path,
     seed: int = 0,
     share: float = 0.01,
-    concurrency: int = 48,
-    try_seconds: float = 0.3,
+    concurrency: int = 32,
+    try_seconds: float = 1.0,
     max_tries: int = 10,
 ) -> DrillResult:
     """Send requests of three kinds (chat, completions of ids, log-probabilities of a prompt) through every fault.
 
-    folder: for the client's ledger; must not hold one yet. share: of all tries, for each fault.
+    folder: for the client's ledger; must not hold one yet. share: of all tries, for each fault; of the faults
+    that a client can only wait out, a third of it.
     """
+    faults = {fault: share / 3 if EXPECTED[fault] == "timeout" else share for fault in FAULTS}
     with FaultServer(
-        faults=dict.fromkeys(FAULTS, share), seed=seed, drip_seconds=0.05, late_seconds=0.5, reply=_echo
+        faults=faults, seed=seed, drip_seconds=0.05, late_seconds=1.5 * try_seconds, reply=_echo
     ) as server:
         config = EndpointConfig(
             name="drill",

@@ -63,7 +63,7 @@ def completion_request(
     stops = [int(one) for one in stop_token_ids]
     seeded = {} if seed is None else {"seed": seed}
     if config.server == "sglang":
-        sampling = {"max_new_tokens": max_tokens, "temperature": temperature, "top_p": config.top_p}
+        sampling: dict[str, Any] = {"max_new_tokens": max_tokens, "temperature": temperature, "top_p": config.top_p}
         sampling |= {"stop_token_ids": stops} | ({} if seed is None else {"sampling_seed": seed})
         named = {"text": content} if isinstance(content, str) else {"input_ids": content}
         body = {**named, "sampling_params": sampling, "return_logprob": True}
