@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tutelage.errors import ConfigError, ExportError, SupervisionError
-from tutelage.formats import export as export_module
-from tutelage.formats.export import TARGETS, Target, export
+from tutelage.formats.export import export
+from tutelage.formats.export_targets import TARGETS, Target
 from tutelage.formats.write_tokens import read_rows
 from tutelage.supervision.step_masks import all_steps, expert_labels, expert_steps
 from tutelage.testing.byte_renderer import ByteRenderer
@@ -49,7 +49,7 @@ def spoilt(spec: Target, spoil: Callable[[dict[str, Any]], None]) -> Target:
 def export_spoilt(
     target: str, spoil: Spoil, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> pytest.ExceptionInfo[ExportError]:
-    monkeypatch.setitem(export_module.TARGETS, target, spoilt(TARGETS[target], spoil))
+    monkeypatch.setitem(TARGETS, target, spoilt(TARGETS[target], spoil))
     out = folder / ("rows.parquet" if target in ("messages", "verl_sft") else "rows.jsonl")
     with pytest.raises(ExportError) as caught:
         export(target, [make_trajectory("sse")], out, supervise=expert_steps, **options)
@@ -111,7 +111,7 @@ def test_an_older_file_outlives_a_failed_export(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ConfigError, match="is there already"):
         export("openai", [make_trajectory("se")], out, supervise=expert_steps)
     spoil: Spoil = lambda row: row["messages"][1].update(weight=1)  # noqa: E731
-    monkeypatch.setitem(export_module.TARGETS, "openai", spoilt(TARGETS["openai"], spoil))
+    monkeypatch.setitem(TARGETS, "openai", spoilt(TARGETS["openai"], spoil))
     with pytest.raises(ExportError):
         export("openai", [make_trajectory("se")], out, supervise=expert_steps, force=True)
     assert (out.read_text(), [one.name for one in tmp_path.iterdir()]) == ("mine\n", ["rows.jsonl"])

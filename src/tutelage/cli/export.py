@@ -58,8 +58,9 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
 ) -> None:
     """Write training data for another tool, read it back by that tool's rules, and keep it only if it says the same."""
-    from tutelage.formats.export import TARGETS, export
+    from tutelage.formats.export import export
     from tutelage.formats.export_records import export_native, export_verl
+    from tutelage.formats.export_targets import TARGETS
 
     if target == "list":
         _print_targets()
@@ -107,7 +108,7 @@ def export(
 
 
 def _print_targets() -> None:
-    from tutelage.formats.export import TARGETS
+    from tutelage.formats.export_targets import TARGETS
 
     for name, target in TARGETS.items():
         print(f"{name:<14} {target.help}")
