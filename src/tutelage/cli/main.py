@@ -19,7 +19,7 @@ from typing import Annotated, Any, cast
 import typer
 
 import tutelage
-from tutelage.cli import audit, env, graph, import_verb, judge, play, show, stages, student
+from tutelage.cli import audit, doctor, env, graph, import_verb, judge, play, show, stages, student
 from tutelage.cli import export as export_verb
 from tutelage.cli import run as run_verbs
 from tutelage.errors import MENDABLE, TutelageError
@@ -66,6 +66,7 @@ app.command("show")(show.show)
 app.command("graph")(graph.graph)
 app.command("play")(play.play)
 app.command("audit")(audit.audit)
+app.command("doctor")(doctor.doctor)
 app.command("judge")(judge.judge)
 app.command("export")(export_verb.export)
 app.command("import")(import_verb.import_)
