@@ -30,3 +30,8 @@ def test_a_click_on_what_is_not_there_does_nothing():
 
 def test_without_footprints_the_usual_reply_tells():
     assert ineffective_steps(make_trajectory("ss")) == [False, False]
+
+
+def test_an_episode_without_steps_has_none():
+    assert ineffective_steps(make_trajectory("")) == []
+    assert ineffective_steps(make_trajectory("", env="shop")) == []

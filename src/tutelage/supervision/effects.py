@@ -18,5 +18,6 @@ def ineffective_steps(trajectory: Trajectory) -> list[bool]:
     replies.append(trajectory.final_observation.text if trajectory.final_observation is not None else "")
     return [
         step.action.parse is ParseOutcome.MALFORMED or is_no_effect(reply)
-        for step, reply in zip(trajectory.steps, replies, strict=True)
+        # An episode without a step has one observation and no reply.
+        for step, reply in zip(trajectory.steps, replies[: len(trajectory.steps)], strict=True)
     ]

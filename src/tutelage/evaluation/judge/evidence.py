@@ -14,6 +14,7 @@ from tutelage.evaluation.judge.prompt import replies_of
 from tutelage.rollout.triggers import action_key
 from tutelage.selection.reads import is_read
 from tutelage.supervision.effects import ineffective_steps
+from tutelage.supervision.footprints.python import is_failure
 from tutelage.types import ParsedCall, ParseOutcome, StopReason, Trajectory
 
 Span = tuple[int, int]
@@ -27,8 +28,6 @@ _MISUSED: Final = re.compile(
     r"|[Ii]nvalid option|illegal option|missing operand|^usage: ",
     re.MULTILINE,
 )
-_RAISED: Final = re.compile(r"(?:^|\n)(?:[A-Za-z.]*(?:Error|Exception)\b[^\n]*|Stopped: [^\n]*)$")
-"""The end of what the Python tool shows of a run that failed."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def _is_misuse(call: ParsedCall | None, reply: str) -> bool:
     if "edit" in call.name.lower():
         return reply.startswith(ERROR)
     if call.name == "python":
-        return _RAISED.search(reply) is not None
+        return is_failure(reply)
     end = read_ending(reply)
     if end is not None and end.status == 0:
         return False
