@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from tokenizers import Tokenizer
 
 from tutelage.run_dir import RunDir
 from tutelage.types import LossComponent, TrainingSample
@@ -118,3 +120,71 @@ def play_by_command_line(tmp_path: Path, counter_worlds: None) -> Callable[..., 
         return RunDir(tmp_path / fault)
 
     return play
+
+
+SPECIALS = ("<s>", "</s>", "<|turn|>", "<|turn_end|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
+CORPUS = (
+    "system user assistant tool: go to the kitchen, take the apple 1 from the table 2 and look. "
+    "Nothing happens. You see a drawer, a lamp and the fridge 3. hello hello yellow fellow. "
+) * 6
+
+
+@pytest.fixture(scope="session")
+def byte_level() -> Tokenizer:
+    """About 500 pieces over bytes, and the special tokens of the templates in `fixtures/public_reports/templates`."""
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=list(SPECIALS),
+        show_progress=False,
+    )  # fmt: skip
+    tokenizer.train_from_iterator([CORPUS], trainer)
+    return tokenizer
+
+
+def sentence_pieces(prepend_scheme: Literal["first", "always"]) -> Tokenizer:
+    """Puts a space before the text: once, or before every run between special tokens."""
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prepend_scheme)
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, special_tokens=["<unk>", *SPECIALS, *(f"<0x{byte:02X}>" for byte in range(256))],
+        show_progress=False,
+    )  # fmt: skip
+    tokenizer.train_from_iterator([CORPUS], trainer)
+    made = json.loads(tokenizer.to_str())
+    # The bytes are ordinary pieces; they were named to the trainer only so that it keeps them.
+    made["added_tokens"] = [one for one in made["added_tokens"] if not one["content"].startswith("<0x")]
+    return Tokenizer.from_str(json.dumps(made))
+
+
+@pytest.fixture(scope="session")
+def leading_space() -> Tokenizer:
+    return sentence_pieces("first")
+
+
+@pytest.fixture(scope="session")
+def leading_spaces() -> Tokenizer:
+    return sentence_pieces("always")
+
+
+@pytest.fixture(scope="session")
+def chat_folder(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A model folder without a model: a tokenizer and one of the templates, each with its trap."""
+
+    def make(template: str, tokenizer: Tokenizer, *, eos: str = "</s>") -> Path:
+        folder = tmp_path_factory.mktemp(template)
+        tokenizer.save(str(folder / "tokenizer.json"))
+        source = (fixtures / "templates" / f"{template}.jinja").read_text()
+        (folder / "chat_template.jinja").write_text(source)
+        (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": eos}))
+        return folder
+
+    return make
