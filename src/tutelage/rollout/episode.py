@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tutelage.envs.action_formats import ActionFormat, action_format_of
+from tutelage.envs.action_formats import ActionFormat, action_format_of, executed
 from tutelage.envs.base import Env
 from tutelage.errors import ConfigError, ContextOverflow, EpisodeBudgetSpent
 from tutelage.policies.base import PartialTrajectory, Policy
@@ -247,7 +247,8 @@ def _ask(ask: Ask, action_format: ActionFormat | None, retries: int) -> Generato
 
 
 def _read(action: Action, action_format: ActionFormat | None) -> Action:
-    return action if action_format is None else action_format.apply(action)
+    # With a format of its own a policy may say the plain command of an environment as a call.
+    return executed(action, action_format)
 
 
 def _reached(limit: int | None, count: int) -> bool:

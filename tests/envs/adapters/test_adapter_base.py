@@ -6,7 +6,7 @@ import pytest
 from tutelage.envs.action_formats import TagFormat
 from tutelage.envs.adapters.base import HELP, AdapterEnv, Answer
 from tutelage.errors import ConfigError, EnvError
-from tutelage.types import Action, Message, Observation, ParseOutcome, Task
+from tutelage.types import Action, Message, Observation, ParsedCall, ParseOutcome, Task
 
 FORMAT = TagFormat(tags={"say": "text"}, help="Say something.")
 NUMBER = 3
@@ -196,3 +196,18 @@ def test_settings_that_do_not_hold_are_refused(settings: dict[str, object], mess
 def test_a_place_must_hold_a_function(place: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parrot(observe=place).place("observe")
+
+
+def test_an_environment_that_reads_replies_is_told_what_it_can_read() -> None:
+    env = parrot(action_format=f"{__name__}:FORMAT")
+    own = FORMAT.apply(Action.of("I greet. <say>hello</say> and"))
+    assert env.said(own) == "I greet. <say>hello</say> and"
+    native = FORMAT.apply(
+        Action(text="I greet.", command="?", call=ParsedCall(name="say", arguments={"text": "hello"}))
+    )
+    assert env.said(native) == "I greet.\n<say>hello</say>"
+    plain = parrot()
+    assert plain.said(Action.of("hello")) == "hello"
+    assert plain.said(Action(text=" hello\n", command="hello")) == " hello\n"
+    assert plain.said(Action(text="<action>hello</action>", command="hello")) == "hello"
+    assert plain.said(Action(text="hm", parse=ParseOutcome.MALFORMED)) == "hm"

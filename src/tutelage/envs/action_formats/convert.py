@@ -71,10 +71,12 @@ def executed(action: Action, env_format: ActionFormat | None) -> Action:
         return action if action.call is None else _plain(action)
     if action.call is not None or ACT in env_format.calls:
         return env_format.apply(action)
-    read = env_format.apply(Action.of(str(action.command)))
-    if read.command is None:
-        return malformed(action)
-    return replace(action, command=read.command, call=read.call)
+    # The command first: a policy with a format of its own has read it out of its text.
+    for text in (str(action.command), action.text):
+        read = env_format.apply(Action.of(text))
+        if read.command is not None:
+            return replace(action, command=read.command, call=read.call)
+    return malformed(action)
 
 
 def _plain(action: Action) -> Action:

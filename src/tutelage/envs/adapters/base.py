@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tutelage.envs.action_formats import ActionFormat
+from tutelage.envs.action_formats import ActionFormat, text_in
 from tutelage.envs.base import StepResult
 from tutelage.envs.lifetime import Lifetime
 from tutelage.envs.registry import load_place
@@ -155,6 +155,14 @@ class AdapterEnv(ABC):
         """The user's function that a setting names. None: the setting is absent."""
         place = self.task.settings.get(setting)
         return None if place is None else function_at(place, f"task {self.task.task_id}: {setting}")
+
+    def said(self, action: Action) -> str:
+        """The reply for an environment that reads replies itself: the author's, or, where that says the action in another
+        way (calls of a server, tags of its own), the action as this environment would read it."""
+        if self.action_format is not None:
+            return text_in(self.action_format, action)
+        own = action.command is None or action.command.strip() == action.text.strip()
+        return action.text if own else str(action.command)
 
     # Reading what comes from outside
 

@@ -72,7 +72,7 @@ class HttpEnv(AdapterEnv):
 
     def _step(self, action: Action) -> Answer | None:
         # Where a format has read the reply, the server's own reading needs the reply as well.
-        return self._acted(action.text if action.call is not None else action.command)
+        return self._acted(action.command if action.call is None else self.said(action))
 
     def _step_malformed(self) -> Answer | None:
         return self._acted(None) if self._is_ours else None

@@ -69,7 +69,7 @@ class VerifiersEnv(AdapterEnv):
         return self._answer(self._run(self._advance()))
 
     def _step(self, action: Action) -> Answer:
-        self._channel.replies.put_nowait(action.text)
+        self._channel.replies.put_nowait(self.said(action))
         return self._answer(self._run(self._advance()))
 
     def _close(self) -> None:
