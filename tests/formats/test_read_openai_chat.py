@@ -56,16 +56,7 @@ def test_d2_each_line_is_read_or_named() -> None:
 def test_d2_null_stays_null_and_nothing_is_encoded_twice() -> None:
     first, second, third, fourth, fifth = list(read_openai_chat(ROWS / "mixed.jsonl", EXPERT))[:5]
     raw = [one.steps[0].action.raw for one in (first, second, third)]
-    assert [one["tool_calls"][0]["function"]["arguments"] for one in raw] == [
-        '{"id": 1}',
-        {"id": "x"},
-        '"{\\"id\\": \\"x\\"}"',
-    ]
-    assert [wire_arguments(one["tool_calls"][0]["function"]["arguments"]) for one in raw] == [
-        '{"id": 1}',
-        '{"id": "x"}',
-        '{"id": "x"}',
-    ]
+    assert [one["tool_calls"][0]["function"]["arguments"] for one in raw] == ['{"id": 1}', '{"id": "x"}', '{"id": "x"}']
     assert raw[0]["content"] is None
     assert "content" not in raw[2]
     assert first.steps[0].action.text == ""
@@ -135,6 +126,25 @@ def test_arguments_that_are_no_json_are_the_models_mistake(tmp_path: Path) -> No
     (got,) = read_rows(tmp_path, {"messages": [USER, {"role": "assistant", "content": None, "tool_calls": [call]}]})
     assert (got.steps[0].action.parse, got.steps[0].action.command) == (ParseOutcome.MALFORMED, None)
     assert got.steps[0].action.raw["tool_calls"] == [call]
+
+
+@pytest.mark.parametrize(
+    ("came", "written"),
+    [('{"a": 1}', '{"a": 1}'), ({"a": "é"}, '{"a": "é"}'), ('"{\\"a\\": 1}"', '{"a": 1}'), ("{'a'", "{'a'"), ("", "")],
+)
+def test_wire_arguments(came: Any, written: str) -> None:
+    assert wire_arguments(came) == written
+
+
+def test_calls_of_old_and_of_bare_shape_are_written_alike(tmp_path: Path) -> None:
+    old = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    bare = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "name": "f", "arguments": {}}]}
+    got = read_rows(tmp_path, {"messages": [USER, old]}, {"messages": [USER, bare]})
+    function = {"name": "f", "arguments": "{}"}
+    assert [one.steps[0].action.raw["tool_calls"] for one in got] == [
+        [{"type": "function", "function": function}],
+        [{"id": "1", "type": "function", "function": function}],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_nulls_of_other_rows_go_where_null_means_absent(tmp_path: Path) -> None:
     assert first.steps[0].action.raw == {
         "role": "assistant",
         "content": None,
-        "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": '{"id": 1}'}}],
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"id": 1}'}}],
     }
     assert first.steps[0].observation.messages[0].extra == {}
     assert first.final_observation.messages[0].extra == {"tool_call_id": "1"}

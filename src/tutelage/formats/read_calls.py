@@ -1,7 +1,7 @@
 """Tool calls of foreign messages: what was called, and the one string that names its arguments.
 
 `function.arguments` is a string of JSON in chat files. Some producers write an object, some encode it twice; all three are
-read. What came is kept in `Action.raw`.
+read, and `Action.raw` holds the one string.
 """
 
 from __future__ import annotations
@@ -65,11 +65,17 @@ def wire_arguments(arguments: Any) -> str:
 
 
 def wire_call(tool_call: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool call as chat files have it: arguments as one string; everything else as it came."""
-    function = tool_call.get("function")
-    if not isinstance(function, Mapping):
-        return dict(tool_call)
-    return {**tool_call, "function": {**function, "arguments": wire_arguments(function.get("arguments"))}}
+    """A tool call as chat files have it: name and arguments under `function`, the arguments as one string.
+
+    Example: ``{"id": "1", "name": "ls", "arguments": {}}`` ->
+    ``{"id": "1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}``
+    """
+    name, arguments = _parts(tool_call)
+    inner = tool_call.get("function")
+    function = dict(inner) if isinstance(inner, Mapping) else {}
+    others = {key: one for key, one in tool_call.items() if inner is not None or key not in ("name", "arguments")}
+    function |= {"name": name, "arguments": wire_arguments(arguments)}
+    return {**others, "type": tool_call.get("type") or "function", "function": function}
 
 
 def calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tutelage.envs.action_formats import command_of
 from tutelage.errors import ConfigError
 from tutelage.formats.base import ReadOptions, Refused
-from tutelage.formats.read_calls import call_of, calls_of
+from tutelage.formats.read_calls import call_of, calls_of, wire_call
 from tutelage.types import Action, Actor, Message, Observation, ParseOutcome, Step, StopReason, SwitchEvent, Trajectory
 
 ROLES: Final = ("system", "developer", "user", "tool", "function", "assistant")
@@ -117,7 +117,7 @@ def _check_answer(message: Mapping[str, Any], open_ids: list[Any] | None, where:
 
 
 def action_of_reply(message: Mapping[str, Any], where: str) -> Action:
-    """The action of an assistant message: its text, its first call, and the message as it came.
+    """The action of an assistant message: its text, its first call, and the message as it came but for how calls are written.
 
     Without a call the text is what is done. Neither, or arguments that are no JSON object: `MALFORMED`.
     """
@@ -129,9 +129,9 @@ def action_of_reply(message: Mapping[str, Any], where: str) -> Action:
             found.append(call_of(call))
         except Refused as refused:
             raise Refused(refused.reason, f"{where}: {refused.detail}") from None
-    raw = {key: value for key, value in message.items() if key != ACTOR_KEY}
-    if not raw.get("tool_calls"):
-        raw.pop("tool_calls", None)
+    raw = {key: one for key, one in message.items() if key not in (ACTOR_KEY, "tool_calls", "function_call")}
+    if calls:
+        raw["tool_calls"] = [wire_call(call) for call in calls]
     if calls and found[0] is not None:
         return Action(text=text, command=command_of(found[0]), call=found[0], raw=raw)
     if not calls and text.strip():

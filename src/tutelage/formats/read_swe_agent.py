@@ -18,7 +18,7 @@ from tutelage.envs.action_formats import command_of
 from tutelage.formats.align import Entry, Turn, align
 from tutelage.formats.base import ReadOptions, ReadProblem, Refused, clean_json, item, json_from_bytes, with_replaced
 from tutelage.formats.outcomes import Outcomes
-from tutelage.formats.read_calls import call_of, calls_of
+from tutelage.formats.read_calls import call_of, calls_of, wire_call
 from tutelage.formats.read_messages import (
     Conversation,
     actors_by_index,
@@ -234,7 +234,7 @@ def _action(reply: Mapping[str, Any], entry: Mapping[str, Any] | None, where: st
     if rewritten:
         raw["rewritten"] = {key: reply[key] for key in ("content", "tool_calls") if reply.get(key)}
     elif reply.get("tool_calls"):
-        raw["tool_calls"] = reply["tool_calls"]
+        raw["tool_calls"] = [wire_call(call) for call in _calls(reply, where)]
     if entry is not None and "state" in entry:
         raw["state"] = entry["state"]
     call = _call(text, reply, rewritten, where)
@@ -253,11 +253,19 @@ def _call(text: str, reply: Mapping[str, Any], rewritten: bool, where: str) -> P
     if block is not None:
         arguments = {name: _stripped(value) for name, value in _PARAMETER.findall(block[2])}
         return ParsedCall(name=block[1], arguments=arguments)
-    calls = [] if rewritten else calls_of(reply)
+    calls = [] if rewritten else _calls(reply, where)
+    return call_of(calls[0]) if calls else None
+
+
+def _calls(reply: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """The calls of a message, each with a name and arguments."""
+    calls = calls_of(reply)
     try:
-        return call_of(calls[0]) if calls else None
+        for call in calls:
+            call_of(call)
     except Refused as refused:
         raise Refused(refused.reason, f"{where}: {refused.detail}", byte=0) from None
+    return calls
 
 
 def _stripped(value: str) -> str:
