@@ -182,6 +182,7 @@ def chat_folder(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Cal
     def make(template: str, tokenizer: Tokenizer, *, eos: str = "</s>") -> Path:
         folder = tmp_path_factory.mktemp(template)
         tokenizer.save(str(folder / "tokenizer.json"))
+        (folder / "config.json").write_text("{}")
         source = (fixtures / "templates" / f"{template}.jinja").read_text()
         (folder / "chat_template.jinja").write_text(source)
         (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": eos}))
