@@ -51,7 +51,7 @@ CASES = {
 """Id -> what went wrong, in one line."""
 
 
-def tests_here() -> dict[str, str]:
+def reports_tested() -> dict[str, str]:
     """Name of each test of this folder -> its docstring."""
     found: dict[str, str] = {}
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
@@ -64,7 +64,7 @@ def tests_here() -> dict[str, str]:
 
 
 def test_every_report_has_a_test() -> None:
-    covered = {name.split("_")[1] for name in tests_here()}
+    covered = {name.split("_")[1] for name in reports_tested()}
     assert covered == set(CASES)
 
 
@@ -73,8 +73,8 @@ def test_every_test_names_its_report_and_the_cause() -> None:
     report = re.compile(r"#\d+|conversion|consecutive calls")
     unnamed = [
         name
-        for name, told in tests_here().items()
+        for name, told in reports_tested().items()
         if not report.search(told.partition(": ")[0]) or not told.partition(": ")[2]
     ]
     assert unnamed == []
-    assert "test_m4_stop_token_trained_once" in tests_here()
+    assert "test_m4_stop_token_trained_once" in reports_tested()
