@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,22 @@ def test_characters_that_are_no_utf8_are_replaced_and_counted(tmp_path: Path) ->
     assert '"a\ufffdb"' in (tmp_path / "rows.jsonl").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "123456789012345678901234567890"])
+def test_numbers_that_json_cannot_write(number: str, tmp_path: Path) -> None:
+    """As the string that it is an argument goes anywhere; as an object it must be JSON."""
+    call = {"id": "a", "function": {"name": "f", "arguments": f'{{"n": {number}}}'}}
+    given = make_trajectory("e", [Action(text="", command="x", raw={"content": None, "tool_calls": [call]})])
+    export("openai", [given], tmp_path / "openai.jsonl", supervise=all_steps)
+    export("atif", [given], tmp_path / "atif.jsonl", supervise=all_steps)
+    [document] = read_rows(tmp_path / "atif.jsonl", kind="jsonl")
+    finite = number[0] == "1" and "e" not in number
+    assert document["steps"][1]["tool_calls"][0]["arguments"] == ({"n": int(number)} if finite else {})
+    if finite:
+        export("swift", [given], tmp_path / "swift.jsonl", supervise=all_steps)
+    else:
+        assert reason_of("swift", given, tmp_path) == "arguments_not_json"
+
+
 def test_a_demonstration_is_never_trained(tmp_path: Path) -> None:
     """An assistant message that was shown in the first observation; OpenAI and slime train what carries no flag."""
     given = make_trajectory("ee")
@@ -235,6 +251,38 @@ def test_a_demonstration_is_never_trained(tmp_path: Path) -> None:
         assert sorted(spec.reread(row).trained) == [3, 5]
     export("llama_factory", [given], tmp_path / "rows.jsonl", supervise=expert_steps)
     assert len(read_rows(tmp_path / "rows.jsonl", kind="jsonl")) == 2
+
+
+class Forgetting(ByteRenderer):
+    """Of a past reply only the last word is left."""
+
+    rewrites_history = True
+
+    def view_ids(self, turns: Sequence[tuple[Observation, Action]], newest: Observation) -> list[list[int]]:
+        pieces: list[list[int]] = []
+        after: Action | None = None
+        for observation, action in turns:
+            last = replace(action, text=action.text.split()[-1])
+            pieces += [self.observation_ids(observation, after=after), self.action_ids(last)]
+            after = action
+        return [*pieces, self.observation_ids(newest, after=after)]
+
+
+def test_a_template_that_rewrites_the_past_needs_tokenised_rows(tmp_path: Path) -> None:
+    """A trainer renders a conversation once, with past reasoning left out; we train every step as it was taken."""
+
+    given = make_trajectory("ee", ["think a", "think b"])
+    renderer = Forgetting()
+    assert reason_of("openai", given, tmp_path, renderer=renderer) == "history_rewritten"
+    first = make_trajectory("es", ["think a", "think b"])
+    assert reason_of("openai", first, tmp_path, supervise=expert_steps, renderer=renderer) == "history_rewritten"
+    last = make_trajectory("se", ["think a", "think b"])
+    ledger = export("openai", [last], tmp_path / "last.jsonl", supervise=expert_steps, renderer=renderer)
+    assert ledger.counts["trained_tokens"] == len("think b") + 1
+    ledger = export("trl", [given], tmp_path / "rows.jsonl", supervise=all_steps, renderer=renderer)
+    assert (ledger.counts["rows"], ledger.counts["trained_tokens"]) == (2, 2 * (len("think a") + 1))
+    ledger = export("llama_factory", [given], tmp_path / "lf.jsonl", supervise=all_steps, renderer=renderer)
+    assert (ledger.counts["rows"], ledger.counts["trained_tokens"]) == (2, 2 * (len("think a") + 1))
 
 
 def test_joining_is_asked_for_and_only_of_one_role(tmp_path: Path) -> None:

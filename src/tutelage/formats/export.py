@@ -30,7 +30,7 @@ from tutelage.formats.write_messages import Conversation, conversation_of, fit_f
 from tutelage.rendering.base import Renderer
 from tutelage.store import write_atomic
 from tutelage.supervision.samples import Layout, build_samples
-from tutelage.types import LossComponent, StepSupervision, Trajectory
+from tutelage.types import LossComponent, StepSupervision, TrainingSample, Trajectory
 
 Supervise = Callable[[Trajectory], StepSupervision]
 """Which steps are learnt, e.g. a mask of `STEP_MASKS`."""
@@ -92,12 +92,14 @@ def export(
     plan = _Plan()
     for given in trajectories:
         try:
-            trajectory, supervision = given, _weighed(supervise(given), spec, round_weights, ledger)
+            supervision, rounded = _weighed(supervise(given), spec, round_weights)
             if spec.sample_row is not None:
                 assert renderer is not None
-                _plan_samples(spec, trajectory, supervision, renderer, layout, plan, ledger)
+                _plan_samples(spec, given, supervision, renderer, layout, plan, ledger)
             else:
-                _plan_messages(spec, trajectory, supervision, renderer, merge, plan, ledger)
+                _plan_messages(spec, given, supervision, renderer, merge, plan, ledger)
+            if rounded:
+                ledger.counts["rounded_weights"] += rounded
         except Refused as refused:
             ledger.skip(refused.at(given.trajectory_id))
     if not plan.rows:
@@ -129,7 +131,7 @@ def _plan_samples(
     assert spec.sample_row is not None
     for sample in samples:
 
-        def check(where: str, row: dict[str, Any], meant: Any = sample) -> None:
+        def check(where: str, row: dict[str, Any], meant: TrainingSample = sample) -> None:
             assert spec.reread_sample is not None
             check_tokens(where, spec.reread_sample(row), meant)
 
@@ -163,6 +165,11 @@ def _plan_messages(
     compared = trajectory if renderer is not None and not spec.whole else without_sampled_ids(trajectory)
     rows = _rows(spec, conversation, trajectory)
     samples = build_samples(compared, supervision, text, layout=spec.layout) if conversation.trained else []
+    if spec.layout == "whole" and not spec.whole and not _is_one_view(samples, trajectory):
+        # A trainer renders the conversation once; we train each step in the view in which it was taken.
+        raise Refused(
+            "history_rewritten", "the template writes past turns otherwise than they were; write tokenised rows"
+        )
     for place, (row, meant) in enumerate(rows):
         expected = samples if len(rows) == 1 else samples[place : place + 1]
         plan.add(row, trajectory.trajectory_id, partial(_check_row, spec, meant, text, expected))
@@ -181,6 +188,11 @@ def _plan_messages(
     ledger.converted(**{name: count for name, count in counts.items() if count})
 
 
+def _is_one_view(samples: Sequence[TrainingSample], trajectory: Trajectory) -> bool:
+    """Whether all that is trained stands in the view before the end of the episode."""
+    return len(samples) == 1 and samples[0].step_spans[-1][0] == len(trajectory.steps) - 1
+
+
 def _rows(
     spec: Target, conversation: Conversation, trajectory: Trajectory
 ) -> list[tuple[dict[str, Any], Conversation]]:
@@ -192,7 +204,12 @@ def _rows(
 
 
 def _check_row(
-    spec: Target, meant: Conversation, renderer: Renderer, expected: Sequence[Any], where: str, row: dict[str, Any]
+    spec: Target,
+    meant: Conversation,
+    renderer: Renderer,
+    expected: Sequence[TrainingSample],
+    where: str,
+    row: dict[str, Any],
 ) -> None:
     assert spec.reread is not None
     reading = spec.reread(row)
@@ -206,20 +223,19 @@ def _check_row(
         check_tokens(where, one, sample)
 
 
-def _weighed(supervision: StepSupervision, spec: Target, round_weights: bool, ledger: FormatLedger) -> StepSupervision:
-    """The supervision with weights that the target can say. Raises Refused where it cannot."""
+def _weighed(supervision: StepSupervision, spec: Target, round_weights: bool) -> tuple[StepSupervision, int]:
+    """The supervision with weights that the target can say, and how many were rounded. Raises Refused where it cannot."""
     weights = sft_weights(supervision)
     others = [component.value for component in supervision.step_weights if component is not LossComponent.SFT]
     if others and not spec.whole:
         raise Refused("other_components", f"weights of {', '.join(others)}: foreign trainers only imitate")
     odd = [index for index, weight in enumerate(weights) if weight not in (0.0, 1.0)]
     if spec.whole or not odd:
-        return supervision
+        return supervision, 0
     if not round_weights:
         raise Refused("fractional_weight", f"step {odd[0]} weighs {weights[odd[0]]}; --round-weights makes it 0 or 1")
-    ledger.counts["rounded_weights"] += len(odd)
     whole = tuple(float(weight >= 0.5) for weight in weights)
-    return replace(supervision, step_weights={LossComponent.SFT: whole})
+    return replace(supervision, step_weights={LossComponent.SFT: whole}), len(odd)
 
 
 def _write_proven(

@@ -7,6 +7,7 @@ weight. What a chat format cannot say is `Refused` with a reason; an exporter co
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -209,9 +210,16 @@ def num_joined(trajectory: Trajectory) -> int:
 
 
 def loads_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that a string of arguments holds. None: it holds no object."""
+    """The JSON object that a string of arguments holds. None: it holds no object, or a number that JSON cannot write."""
+
+    def number(literal: str) -> float:
+        value = float(literal)
+        if not math.isfinite(value):
+            raise ValueError(literal)
+        return value
+
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_constant=number, parse_float=number)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

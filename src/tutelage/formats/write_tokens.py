@@ -6,6 +6,7 @@ TRL reads `input_ids`, `labels`, `attention_mask`; verl's SFT reads `input_ids`,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -48,7 +49,7 @@ def write_rows(rows: Sequence[dict[str, Any]], path: Path, *, kind: str, schema:
     Raises MissingExtra without pyarrow or datasets.
     """
     if kind == "jsonl":
-        path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        path.write_bytes(b"".join(_line(row) for row in rows))
         return
     table = arrow_table(rows, schema)
     if kind == "parquet":
@@ -67,7 +68,7 @@ def write_rows(rows: Sequence[dict[str, Any]], path: Path, *, kind: str, schema:
 def read_rows(path: Path, *, kind: str) -> list[dict[str, Any]]:
     """The rows of a file as the consumer's own library gives them."""
     if kind == "jsonl":
-        return [orjson.loads(line) for line in path.read_bytes().splitlines() if line]
+        return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
     if kind == "parquet":
         import pyarrow.parquet as parquet
 
@@ -78,6 +79,13 @@ def read_rows(path: Path, *, kind: str) -> list[dict[str, Any]]:
     with quiet_datasets():
         rows: list[dict[str, Any]] = load_from_disk(str(path)).to_list()
     return rows
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(row) + b"\n"
+    except TypeError:  # integers above 64 bits
+        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
 def arrow_table(rows: Sequence[dict[str, Any]], schema: Any = None) -> Any:
