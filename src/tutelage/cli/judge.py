@@ -182,7 +182,7 @@ def _tell(found: list[_Judged], labels: dict[str, FailureCategory] | None, path:
         return
     for each, table in zip(found, tables, strict=True):
         print(f"{each.part.source or each.part.path}: {each.population}")
-        if table.num_judged:
+        if table.num_scored:
             print(plain_table(table.rows()))
         if table.note():
             print(table.note())
