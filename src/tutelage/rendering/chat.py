@@ -131,7 +131,8 @@ class ChatRenderer:
             return self.view_ids([(Observation.of("x"), action)], Observation(messages=messages))[1]
         if action.token_ids is not None:
             return list(action.token_ids)
-        return self._encoded(self._made(self._text(action)), stopped=self._stopped(action))
+        ids = self._encoded(self._made(self._text(action)), stopped=False)
+        return [*ids, self.stop_token_id] if self._stopped(action) else ids
 
     def view_ids(self, turns: Sequence[Turn], newest: Observation) -> list[list[int]]:
         """The context before the next action in pieces, as the template writes the whole of it.

@@ -54,10 +54,13 @@ class Chain:
     step_indices: tuple[int, ...]
 
 
-def render_chains(steps: Sequence[Step], renderer: Renderer, rule: ContextRule) -> list[Chain]:
+def render_chains(
+    steps: Sequence[Step], renderer: Renderer, rule: ContextRule, *, final: Observation | None = None
+) -> list[Chain]:
     """An episode as few token strings, in which each action stands once as it was made, after what was seen then.
 
-    One string as long as each context extends the one before; where it does not, the next one begins (a fork).
+    One string as long as each context extends the one before; where it does not, the next one begins (a fork). `final`:
+    what was seen after the last action.
 
     Example, a format that leaves the thought t of a past action out once the user speaks again:
       o0 t0 a0 o1 t1 a1 (o1 from a tool), then o2 from the user: strings o0 t0 a0 o1 t1 a1 | o0 a0 o1 a1 o2 t2 a2
@@ -67,7 +70,10 @@ def render_chains(steps: Sequence[Step], renderer: Renderer, rule: ContextRule) 
     chains: list[Chain] = []
     ids: list[int] = []
     for index in range(len(steps)):
-        segments = tuple(render_episode(steps[: index + 1], None, renderer, rule))
+        *context, last = render_episode(steps[: index + 1], None, renderer, rule)
+        answer = steps[index + 1].observation if index + 1 < len(steps) else final
+        made = made_ids(steps[index].action, answer, renderer)
+        segments = (*context, Segment("action", last.step_index, tuple(made)))
         longer = [token_id for segment in segments for token_id in segment.token_ids]
         if chains and longer[: len(ids)] == ids:
             chains[-1] = Chain(segments, (*chains[-1].step_indices, index))
@@ -75,6 +81,19 @@ def render_chains(steps: Sequence[Step], renderer: Renderer, rule: ContextRule) 
             chains.append(Chain(segments, (index,)))
         ids = longer
     return chains
+
+
+def made_ids(action: Action, answer: Observation | None, renderer: Renderer) -> list[int]:
+    """The ids of an action as it was made. `answer`: the observation after it, None if there is none.
+
+    Where the next message owns the stop token, an action that was not sampled by us ends with the one of its answer.
+    """
+    ids = renderer.action_ids(action)
+    if action.token_ids is None and answer is not None and renderer.rewrites_history:
+        past = renderer.action_ids(action, followed_by=(answer,))
+        if past[:-1] == ids[:-1]:
+            return past
+    return ids
 
 
 def _joined(shown: Sequence[tuple[int, Observation]], steps: Sequence[Step], renderer: Renderer) -> list[list[int]]:

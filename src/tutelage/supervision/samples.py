@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from tutelage.errors import ConfigError, SupervisionError
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
-from tutelage.rendering.episode import Segment, render_chains, render_episode
+from tutelage.rendering.episode import Segment, made_ids, render_chains, render_episode
 from tutelage.supervision.step_masks import StepMask
 from tutelage.types import (
     Action,
@@ -174,7 +174,10 @@ class _Builder:
         """One sample over the executed episode, more where its context forks, and one for each label not executed."""
         samples: list[TrainingSample] = []
         forked: list[int] = []
-        for number, chain in enumerate(render_chains(self.trajectory.steps, self.renderer, self.context_rule)):
+        chains = render_chains(
+            self.trajectory.steps, self.renderer, self.context_rule, final=self.trajectory.final_observation
+        )
+        for number, chain in enumerate(chains):
             made = {one.step_index: one.token_ids for one in chain.segments if one.kind == "action"}
             mine = [index for index in self.trained_steps if index in chain.step_indices]
             kept = {index for index in mine if self._target_ids(index) == made[index]}
@@ -214,7 +217,9 @@ class _Builder:
         return [*context, Segment("action", index, self._target_ids(index))]
 
     def _target_ids(self, index: int) -> tuple[int, ...]:
-        return tuple(self.renderer.action_ids(self._target(self.trajectory.steps[index])))
+        steps = self.trajectory.steps
+        answer = steps[index + 1].observation if index + 1 < len(steps) else self.trajectory.final_observation
+        return tuple(made_ids(self._target(steps[index]), answer, self.renderer))
 
     def _target(self, step: Step) -> Action:
         if self.supervision.target is Target.EXECUTED:
