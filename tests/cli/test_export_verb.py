@@ -103,6 +103,6 @@ def test_refusals(command: str, code: int, words: str, stored: Path, capsys: pyt
 def test_the_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "openai", "mistral", "axolotl", "swift", "slime", "tinker", "llama_factory", "sharegpt", "messages", "trl",
+        "openai", "mistral", "axolotl", "swift", "slime", "tinker", "llama_factory", "sharegpt", "parquet", "trl",
         "verl_sft", "atif", "native", "verl",
     ]  # fmt: skip

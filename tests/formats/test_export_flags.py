@@ -33,7 +33,7 @@ def rows_of(target: str, path: Path) -> list[dict[str, Any]]:
 
 
 def out_of(target: str, folder: Path) -> Path:
-    return folder / ("rows.parquet" if target in ("messages", "verl_sft") else "rows.jsonl")
+    return folder / ("rows.parquet" if target in ("parquet", "verl_sft") else "rows.jsonl")
 
 
 @pytest.mark.parametrize("case", list(EXPECTED["trained"]))

@@ -49,7 +49,7 @@ def the_rows() -> list[Trajectory]:
 
 def test_d1_parquet_round_trip(tmp_path: Path) -> None:
     """D1 (verifiers#547, axolotl#2909): Arrow unifies the structs of all rows and invents nulls."""
-    export("messages", the_rows(), tmp_path / "rows.parquet", supervise=all_steps)
+    export("parquet", the_rows(), tmp_path / "rows.parquet", supervise=all_steps)
     rows = read_rows(tmp_path / "rows.parquet", kind="parquet")
     calls = [one["tool_calls"] for row in rows for one in row["messages"]]
     assert [found and found[0]["function"]["arguments"] for found in calls] == [
@@ -66,8 +66,8 @@ def test_d1_parquet_round_trip(tmp_path: Path) -> None:
 def test_d1_files_with_and_without_calls_concatenate(tmp_path: Path) -> None:
     """D1: a column of only null gets a type that fits no other file."""
     pyarrow = pytest.importorskip("pyarrow")
-    export("messages", the_rows()[:1], tmp_path / "a.parquet", supervise=all_steps)
-    export("messages", the_rows()[2:], tmp_path / "b.parquet", supervise=all_steps)
+    export("parquet", the_rows()[:1], tmp_path / "a.parquet", supervise=all_steps)
+    export("parquet", the_rows()[2:], tmp_path / "b.parquet", supervise=all_steps)
     tables = [parquet.read_table(tmp_path / name) for name in ("a.parquet", "b.parquet")]
     assert tables[0].schema == tables[1].schema
     assert pyarrow.concat_tables(tables).num_rows == 2
@@ -77,7 +77,7 @@ def test_d1_files_with_and_without_calls_concatenate(tmp_path: Path) -> None:
 def test_d1_through_datasets(tmp_path: Path) -> None:
     """D1: the library that trainers load files with."""
     datasets = pytest.importorskip("datasets")
-    export("messages", the_rows(), tmp_path / "rows.parquet", supervise=all_steps)
+    export("parquet", the_rows(), tmp_path / "rows.parquet", supervise=all_steps)
     found = datasets.Dataset(parquet.read_table(tmp_path / "rows.parquet")).to_list()
     assert found == read_rows(tmp_path / "rows.parquet", kind="parquet")
 

@@ -29,7 +29,7 @@ FLAGS: dict[str, tuple[str, Spoil]] = {
     ),
     "tinker": ("messages", lambda message: message.update(trainable=not message["trainable"])),
     "swift": ("messages", lambda message: message.update(loss=not message["loss"])),
-    "messages": ("messages", lambda message: message.update(train=not message["train"])),
+    "parquet": ("messages", lambda message: message.update(train=not message["train"])),
 }
 
 
@@ -50,7 +50,7 @@ def export_spoilt(
     target: str, spoil: Spoil, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> pytest.ExceptionInfo[ExportError]:
     monkeypatch.setitem(TARGETS, target, spoilt(TARGETS[target], spoil))
-    out = folder / ("rows.parquet" if target in ("messages", "verl_sft") else "rows.jsonl")
+    out = folder / ("rows.parquet" if target in ("parquet", "verl_sft") else "rows.jsonl")
     with pytest.raises(ExportError) as caught:
         export(target, [make_trajectory("sse")], out, supervise=expert_steps, **options)
     assert list(folder.iterdir()) == []
@@ -240,7 +240,7 @@ def test_a_demonstration_is_never_trained(tmp_path: Path) -> None:
     first = Observation(messages=tuple(Message(role=role, content=content) for role, content in shown))
     given = replace(given, steps=(replace(given.steps[0], observation=first), given.steps[1]))
     for target, spec in TARGETS.items():
-        if spec.reread is None or target in ("llama_factory", "messages"):
+        if spec.reread is None or target in ("llama_factory", "parquet"):
             continue
         out = tmp_path / f"{target}.jsonl"
         if target == "sharegpt":

@@ -112,7 +112,7 @@ def meant(trajectory: Trajectory) -> Counter[str]:
 def test_messages_say_what_was_meant_or_are_refused(target: str, merge: Any, data: st.DataObject) -> None:
     given_ones = [data.draw(episodes("a")), data.draw(episodes("b"))]
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / ("rows.parquet" if target == "messages" else "rows.jsonl")
+        out = Path(folder) / ("rows.parquet" if target == "parquet" else "rows.jsonl")
         try:
             ledger = export(target, given_ones, out, supervise=expert_steps, merge=merge)
         except ExportError as error:
@@ -126,7 +126,7 @@ def test_messages_say_what_was_meant_or_are_refused(target: str, merge: Any, dat
         reread = TARGETS[target].reread
         assert reread is not None
         found: Counter[str] = Counter()
-        for row in read_rows(out, kind="parquet" if target == "messages" else "jsonl"):
+        for row in read_rows(out, kind="parquet" if target == "parquet" else "jsonl"):
             reading = reread(row)
             try:
                 found.update(said(reading.messages[index]) for index in reading.trained)

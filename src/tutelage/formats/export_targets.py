@@ -101,7 +101,7 @@ TARGETS: Final[dict[str, Target]] = {
         reread=reread_sharegpt.reread_sharegpt,
         loses=_TURN_LOSSES,
     ),
-    "messages": Target(
+    "parquet": Target(
         help="Parquet of messages and tools, with train true/false",
         kinds=("parquet",),
         row=write_parquet.parquet_row,
