@@ -72,10 +72,13 @@ class Run:
         return [stage for stage, state in self.states().items() if state != "done"]
 
     def table(self) -> str:
-        """The table of the evaluation as plain text."""
+        """The table of the evaluation as plain text, and a line for each endpoint that was asked."""
+        from tutelage.pipeline.endpoints import run_usage
         from tutelage.pipeline.table import arms, plain_table
+        from tutelage.reports.endpoint_section import endpoint_line
 
-        return plain_table(arms(self.dir, self.recipe))
+        lines = [endpoint_line(name, usage) for name, usage in run_usage(self.dir.root).items()]
+        return "\n".join([plain_table(arms(self.dir, self.recipe)), *([""] if lines else []), *lines])
 
 
 def run(

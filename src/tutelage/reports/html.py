@@ -17,6 +17,7 @@ from tutelage.evaluation.metrics import Interval, SuccessRow, is_solved
 from tutelage.evaluation.run import EvaluationResult, compare
 from tutelage.reports.audit_section import audits
 from tutelage.reports.data import RunFiles, read_run
+from tutelage.reports.endpoint_section import endpoint_rows
 from tutelage.reports.figures import IntervalPoint, bar_chart, interval_chart, line_chart
 from tutelage.reports.judge_section import judgements
 from tutelage.reports.reinforcement import own_budgets, reinforcement
@@ -64,6 +65,7 @@ def render_report(run: RunFiles) -> str:
         reinforcement=reinforcement(run),
         audits=audits(run),
         judgements=judgements(run),
+        endpoints=endpoint_rows(run.root),
         examples=list(_examples(run)),
         provenance=_provenance(run),
     )

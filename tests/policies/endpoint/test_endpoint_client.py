@@ -194,9 +194,9 @@ def test_requests_are_sent_no_faster_than_the_limit():
     assert 0.25 <= time.monotonic() - began < 2.0
 
 
-def test_an_episode_that_is_over_calls_its_requests_off():
+def test_an_episode_that_is_over_calls_its_requests_off_and_tries_no_more():
     with FaultServer(faults={"hang": 1.0}) as server:
-        client = client_of(server, try_seconds=30.0)
+        client = client_of(server, try_seconds=0.6)
         reasons: list[str] = []
 
         def ask() -> None:
@@ -210,11 +210,31 @@ def test_an_episode_that_is_over_calls_its_requests_off():
         while not server.seen:
             time.sleep(0.005)
         client.cancel("a")
-        thread.join(2.0)
-        usage = client.usage()
+        thread.join(0.3)
+        assert reasons == ["cancelled"]
         client.close()
-    assert reasons == ["cancelled"]
-    assert usage.failed == {"cancelled": 1}
+    assert client.usage().failed == {"cancelled": 1}
+    assert client.usage().faults == {"timeout": 1}
+
+
+def test_an_answer_that_comes_after_the_call_off_is_kept_for_a_resume(tmp_path: Path):
+    with FaultServer(delay=0.2) as server:
+        client = client_of(server, tmp_path, try_seconds=5.0)
+
+        def ask() -> None:
+            with pytest.raises(EndpointError, match="cancelled"):
+                client.chat(HELLO, episode="a")
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(0.1)
+        client.cancel("a")
+        thread.join(1.0)
+        client.close()
+        again = client_of(server, tmp_path)
+        assert again.chat(HELLO, episode="b").reused
+        again.close()
+    assert sum(server.answered.values()) == 1
 
 
 def test_closing_leaves_no_thread_and_the_client_starts_anew():

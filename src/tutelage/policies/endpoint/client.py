@@ -148,7 +148,10 @@ class EndpointClient:
         return found
 
     def cancel(self, episode: str) -> None:
-        """Call off whatever is under way for an episode; its callers get the reason ``cancelled``."""
+        """Call off whatever is under way for an episode; its callers get the reason ``cancelled`` at once.
+
+        What was sent already is perhaps paid for: its answer is still awaited and kept for a resume, but not tried again.
+        """
         for future in tuple(self._waiting.get(episode, ())):
             future.cancel()
 
@@ -157,7 +160,10 @@ class EndpointClient:
         return self.ledger.usage()
 
     def close(self) -> None:
-        """Call off what is under way and end the thread. The client starts anew if it is asked again."""
+        """Call off what is under way, wait `GRACE_SECONDS` for what was sent, and end the thread.
+
+        The client starts anew if it is asked again.
+        """
         with self._start:
             thread, self._thread, self._places = self._thread, None, None
         if thread is not None:
@@ -237,6 +243,8 @@ class EndpointClient:
     async def _try_until(self, request: _Request, tries: list[Try], started: float) -> tuple[dict[str, Any], Any]:
         """Tries until one is answered, it makes no sense to go on, or the time is over."""
         config = self.config
+        thread = self._thread
+        assert thread is not None
         content = json.dumps(request.body).encode()
         deadline = started + config.deadline_seconds
         wait = 0.0
@@ -245,14 +253,12 @@ class EndpointClient:
                 await asyncio.sleep(wait)
             reserved = await self._rate_limited(content, request)
             left = min(config.try_seconds, deadline - time.monotonic())
-            assert self._thread is not None
             began = time.monotonic()
             # Until the reply is read it counts as called off, so that a cancelled try is in the account.
             tries.append(Try(outcome="cancelled", status=None, seconds=0.0, waited=round(wait, 6)))
             method, sent = ("GET", None) if request.kind == "get" else ("POST", content)
-            reply = await self._thread.request(
-                method, request.url, sent, self._headers(request.request_id, len(tries) - 1), left
-            )
+            headers = self._headers(request.request_id, len(tries) - 1)
+            reply, called_off = await thread.send(method, request.url, sent, headers, left)
             reason, detail, data, value = self._read(reply, request)
             tries[-1] = Try(
                 outcome=reason, status=reply.status, seconds=round(time.monotonic() - began, 6), waited=round(wait, 6)
@@ -261,6 +267,8 @@ class EndpointClient:
             if reason == ANSWERED:
                 assert data is not None
                 return data, value
+            if called_off:
+                raise self._failure("cancelled", "the episode is over", request, reply.status)
             if not is_passing(reason):
                 raise self._failure(reason, detail, request, reply.status)
             if len(tries) >= config.max_tries:

@@ -21,6 +21,13 @@ MOST_BYTES = 256 * 1024 * 1024
 """Of one answer; a longer one is an endless one. Log-probabilities of a long prompt take tens of millions."""
 
 
+GRACE_SECONDS = 5.0
+"""How long the end waits for answers to what was sent: they are perhaps paid for."""
+
+SENDING = "tutelage-endpoint-send"
+"""Name of the tasks that wait for an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back: a status with a body, or the kind of failure."""
@@ -57,10 +64,25 @@ class LoopThread:
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def request(
+    async def send(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str], seconds: float
+    ) -> tuple[Reply, bool]:
+        """One try, and whether it was called off meanwhile. A call-off does not end it; only `close` does, after a while."""
+        sending = asyncio.create_task(self._request(method, url, content, headers, seconds), name=SENDING)
+        called_off = False
+        while not sending.done():
+            try:
+                await asyncio.shield(sending)
+            except asyncio.CancelledError:
+                called_off = True
+        if sending.cancelled():
+            raise asyncio.CancelledError
+        return sending.result(), called_off
+
+    async def _request(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str], seconds: float
     ) -> Reply:
-        """One try. Never raises for what a server or the network does."""
+        """Never raises for what a server or the network does."""
         httpx = self._httpx
         http = self._free.pop() if self._free else self._new_client()
         status: int | None = None
@@ -91,16 +113,20 @@ class LoopThread:
         if self._loop.is_closed():
             return
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(5.0)
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(GRACE_SECONDS + 5.0)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(5.0)
         if not self._loop.is_running():
             self._loop.close()
 
     async def _end(self) -> None:
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
+            if task.get_name() != SENDING:
+                task.cancel()
+        _, pending = await asyncio.wait(tasks, timeout=GRACE_SECONDS) if tasks else (set(), set())
+        for task in pending:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*pending, return_exceptions=True)
         for http in self._free:
             await http.aclose()
