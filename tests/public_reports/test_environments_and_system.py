@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -164,6 +165,15 @@ def test_e4_a_missing_extra_is_one_line_with_its_version(capsys: pytest.CaptureF
     )
 
 
+def test_e4_a_wrong_version_is_named(tmp_path: Path) -> None:
+    """alfworld#111, WebShop#33, AgentGym#57: the package was there, in a version that played by other rules."""
+    pretend(tmp_path, "transformers", "4.40.0")
+    code, told = doctor(tmp_path)
+    assert code == 1
+    assert told["versions"]["transformers"] == "4.40.0"
+    assert 'tutelage is tested with transformers 5. Run: pip install "transformers>=5,<6"' in told["conflicts"]
+
+
 OPTIONAL = (
     "accelerate", "alfworld", "bm25s", "gymnasium", "httpx", "math_verify", "peft", "pyarrow", "safetensors", "textworld",
     "thefuzz", "tokenizers", "torch", "transformers", "verifiers", "vllm", "websockets",
@@ -309,3 +319,49 @@ def test_s3_the_core_imports_no_engine() -> None:
     code = f"import sys; import tutelage, tutelage.cli.main; print([one for one in {OPTIONAL!r} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_s3_an_engine_that_does_not_load_disturbs_nobody(tmp_path: Path) -> None:
+    """trl#4722, trl PR #4122: an engine was installed, in a version that raised when it was imported."""
+    for name in ("vllm", "sglang", "verl"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('built for another version')\n")
+    code = (
+        "import tutelage, tutelage.cli.main; from tutelage.formats import export; from tutelage.rollout import runner"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=with_path(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def with_path(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def pretend(folder: Path, package: str, version: str) -> None:
+    """The package is installed in this version, as far as anybody can read."""
+    info = folder / f"{package}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+
+
+def doctor(folder: Path) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tutelage", "doctor", "--json"],
+        capture_output=True, text=True, check=False, env=with_path(folder),
+    )  # fmt: skip
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_s3_the_doctor_tells_versions_and_the_conflicts_that_apply(tmp_path: Path) -> None:
+    """trl#4722, OpenRLHF#967: which engine goes with which version was found out by trying."""
+    code, told = doctor(tmp_path)
+    assert (code, told["conflicts"]) == (0, [])
+    assert told["versions"]["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
+    assert "numpy" in told["versions"]
+    pretend(tmp_path, "vllm", "0.9.0")
+    code, told = doctor(tmp_path)
+    assert code == 1
+    assert told["versions"]["vllm"] == "0.9.0"
+    [conflict] = told["conflicts"]
+    assert conflict.startswith("vllm pins transformers and torch narrowly.")

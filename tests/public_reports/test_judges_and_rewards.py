@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +126,62 @@ def test_j1_rates_by_reason_over_many_judgements(answers: list[dict[str, Any]], 
     assert {reason.value: count for reason, count in counts.items()} == dict(expected)
     assert [one.category for one in judgements if one.category is not None] == [FailureCategory.TOOL_ERROR] * 2
     assert all((one.category is None) != (one.reason is None) for one in judgements)
+
+
+@contextmanager
+def judging_server(texts: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+    """A chat server that answers text i to whoever asks about ``try i``; its URL, and how often each was asked."""
+    asked = [0] * len(texts)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            index = next(index for index in range(len(texts)) if f"try {index}." in body)
+            asked[index] += 1
+            choice = {"index": 0, "message": {"role": "assistant", "content": texts[index]}, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1}
+            answer = json.dumps({"id": "a", "model": "script", "choices": [choice], "usage": usage}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_j1_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """openflipbook PR #142, agentv#480, benchflow PR #655: a verb that asks a server, and tells what it could not read."""
+    texts = ['{"category": "tool_error"}', "null", '{"thought": "it was', '{"category": "bad luck"}', "no idea"]
+    path = tmp_path / "trajectories.jsonl"
+    store: RecordStore = RecordStore(path, "trajectory")
+    for index in range(len(texts)):
+        store.append(make_trajectory("s", [f"try {index}."], reward=0.0, sample_index=index))
+    with judging_server(texts) as (url, asked):
+        arguments = ["judge", str(path), "--judge", "endpoint", "--url", url, "--model", "script", "--json"]
+        assert main(arguments) == 0
+        [part] = json.loads(capsys.readouterr().out)["parts"]
+        assert asked == [1, 3, 3, 3, 3]
+        # What is stored is not asked again.
+        assert main(arguments) == 0
+        assert asked == [1, 3, 3, 3, 3]
+    assert (part["failed"], part["asked"]) == (5, 5)
+    judgements = read_records(tmp_path / "judgements.jsonl", "judgement")
+    assert {one.trajectory_id: one.category or one.reason for one in judgements} == dict(
+        zip(store.ids, ["tool_error", "schema", "truncated", "out_of_range", "no_json"], strict=True)
+    )
+    assert part["unscored"] == {"truncated": 1, "no_json": 1, "schema": 1, "out_of_range": 1}
 
 
 def noop() -> ScriptedPolicy:

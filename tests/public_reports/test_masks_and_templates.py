@@ -182,18 +182,17 @@ def test_m4_stop_token_trained_once(
     renderer = load_renderer(chat_folder(template, byte_level))
     assert renderer.stop_token_ids == tuple(byte_level.token_to_id(one) for one in (stop, *others))
     trajectory = episode("first", "second", done=["a", "b"])
-    a, b = byte_level.encode("a").ids, byte_level.encode("b").ids
-    for last in (
-        episode("first", done=["a"]),
-        trajectory,
-        episode("x", Observation.of("y", role="tool"), done=["a", "b"]),
-    ):
-        trained = trained_ids(build_samples(last, all_steps(last), renderer))
-        stops = [token for token in trained if token in renderer.stop_token_ids]
-        # Two stops, each once; also where no next message exists, and whoever speaks in it.
-        assert len(stops) == len(last.steps)
-        assert trained == [id for ids, stop in zip([a, b], stops, strict=False) for id in (*ids, stop)]
-        assert byte_level.token_to_id("</s>") not in stops
+    a, b, end = byte_level.encode("a").ids, byte_level.encode("b").ids, renderer.stop_token_id
+    assert trained_ids(build_samples(trajectory, all_steps(trajectory), renderer)) == [*a, end, *b, end]
+    # Also where no next message exists.
+    alone = episode("first", done=["a"])
+    assert trained_ids(build_samples(alone, all_steps(alone), renderer)) == [*a, end]
+    # And where a tool answers: the token on which the sampler stops then.
+    asked = episode("first", Observation.of("result", role="tool"), done=["a", "b"])
+    after_call = byte_level.token_to_id(others[0]) if template == "next_message_owns_the_stop" else end
+    trained = trained_ids(build_samples(asked, all_steps(asked), renderer))
+    assert trained[: len(a) + 1] == [*a, after_call]
+    assert [token for token in trained if token in renderer.stop_token_ids] == [after_call, trained[-1]]
 
 
 @pytest.mark.parametrize("template", ["turn_end_is_not_text_end", "next_message_owns_the_stop"], ids=["a", "b"])
@@ -469,13 +468,14 @@ def test_m10_trained_sets_by_each_trainers_rules(fixtures: Path, tmp_path: Path)
     trajectory, expected = flags(fixtures)
     for case, trained in expected["trained"].items():
         target = case.split()[0]
-        out = tmp_path / (f"{target}.parquet" if target == "messages" else f"{target}.jsonl")
+        kind = TARGETS[target].kinds[0]
+        out = tmp_path / f"{target}.{kind}"
         export(
             target, [trajectory], out, supervise=expert_steps, merge="join" if target == "llama_factory" else "reject"
         )
         reread = TARGETS[target].reread
         assert reread is not None
-        got = [reread(row) for row in read_rows(out, kind="parquet" if target == "messages" else "jsonl")]
+        got = [reread(row) for row in read_rows(out, kind=kind)]
         assert [sorted(one.trained) for one in got] == trained, target
         assert all(one.messages[index]["role"] == "assistant" for one in got for index in one.trained), target
     renderer = ByteRenderer()
@@ -503,8 +503,10 @@ def test_m10_what_a_format_cannot_say_is_refused(fixtures: Path, tmp_path: Path)
         full = expert_steps(one)
         return replace(full, step_weights={SFT: tuple(weight / 2 for weight in full.step_weights[SFT])})
 
-    for target in ("openai", "axolotl", "slime", "tinker", "swift", "messages"):
-        out = tmp_path / (f"{target}.parquet" if target == "messages" else f"{target}.jsonl")
+    flagged = [name for name, target in TARGETS.items() if target.row is not None]
+    assert len(flagged) >= 7
+    for target in flagged:
+        out = tmp_path / f"{target}.{TARGETS[target].kinds[0]}"
         with pytest.raises(ExportError, match=r"1 fractional_weight"):
             export(target, [trajectory], out, supervise=half)
     assert list(tmp_path.iterdir()) == []
