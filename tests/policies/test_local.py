@@ -347,6 +347,16 @@ def test_m4_the_stop_token_is_sampled_once_and_rendered_once(model_dir: Path) ->
         assert context == [*student.context_ids(so_far), *ids, 15, 11, ACT]
 
 
+def test_m4a_any_stop_token_of_the_renderer_ends_an_action(model_dir: Path) -> None:
+    class TwoStops(LetterRenderer):
+        stop_token_ids = (END, 5)
+
+    student = LocalPolicy(model_dir, renderer=TwoStops(), max_action_tokens=6, max_context=256)
+    ids = [student.act(start(number)).token_ids or () for number in range(30)]
+    assert {one[-1] for one in ids if len(one) < 6} == {END, 5}
+    assert all({END, 5}.isdisjoint(one[:-1]) for one in ids)
+
+
 def test_t1_sampled_ids_are_kept_whatever_their_text_encodes_to(model_dir: Path) -> None:
     class CaseRenderer(LetterRenderer):
         """Ids 1 and 2 both read as a, so an encoding of the text would give other ids."""

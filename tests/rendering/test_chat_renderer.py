@@ -339,20 +339,37 @@ def metaspace(scheme: str | None) -> Tokenizer:
 
 
 @pytest.mark.parametrize("scheme", ["first", "always", "never", None])
+@pytest.mark.parametrize(
+    ("family", "text"),
+    [
+        ("mistral", "<s>[INST] a dog[/INST] look</s>[INST] old[/INST]"),
+        ("system in last", "<s>[INST]a dog[/INST]look</s>[INST]old[/INST]"),
+    ],
+)
 def test_m7b_a_tokenizer_that_puts_a_space_before_texts(
-    scheme: str | None, model_folder: Folder, tmp_path: Path
+    family: str, text: str, scheme: str | None, model_folder: Folder, tmp_path: Path
 ) -> None:
-    folder = model_folder("mistral")
+    folder = model_folder(family)
     metaspace(scheme).save(str(tmp_path / "tokenizer.json"))
     for name in ("chat_template.jinja", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     renderer = of(tmp_path)
-    whole = metaspace(scheme).encode("<s>[INST] a dog[/INST] look</s>[INST] old[/INST]", add_special_tokens=False).ids
     action = sampled(renderer, "look")
     steps = [Step(observation=Observation.of("a dog"), action=action, actor=Actor.STUDENT)]
     segments = render_episode(steps, Observation.of("old"), renderer, Full())
-    assert [token for segment in segments for token in segment.token_ids] == whole
+    ids = [token for segment in segments for token in segment.token_ids]
+    assert ids == metaspace(scheme).encode(text, add_special_tokens=False).ids
     assert action.text == "look"
+
+
+def test_m7b_a_tokenizer_that_reads_a_cut_text_otherwise_is_refused(model_folder: Folder, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(model_folder("smollm2") / "tokenizer.json"))
+    # Strips the white space at both ends of a text, so also of each piece.
+    tokenizer.normalizer = normalizers.Strip()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "chat_template.jinja").write_bytes((model_folder("smollm2") / "chat_template.jinja").read_bytes())
+    with pytest.raises(RenderError, match=r"Its pieces cannot be joined; play this model behind an endpoint"):
+        load_renderer(tmp_path)
 
 
 def test_a_vocabulary_that_holds_control_strings_as_pieces(model_folder: Folder, tmp_path: Path) -> None:

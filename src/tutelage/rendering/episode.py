@@ -9,7 +9,7 @@ from typing import Literal
 from tutelage.errors import RenderError
 from tutelage.rendering.base import Renderer, ViewRenderer
 from tutelage.rendering.context import ContextRule
-from tutelage.types import Action, Observation, Step
+from tutelage.types import Action, Observation, Step, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,12 @@ def render_chains(
             chains.append(Chain(segments, (index,)))
         ids = longer
     return chains
+
+
+def answer_to(trajectory: Trajectory, index: int) -> Observation | None:
+    """The observation after the action of a step. None: the episode ended with it, unanswered."""
+    steps = trajectory.steps
+    return steps[index + 1].observation if index + 1 < len(steps) else trajectory.final_observation
 
 
 def made_ids(action: Action, answer: Observation | None, renderer: Renderer) -> list[int]:

@@ -22,6 +22,7 @@ from tutelage.errors import SupervisionError, TeacherError
 from tutelage.policies.base import Access, ScoreFailure, Scorer, ScoreRequest, TokenScores
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
+from tutelage.rendering.episode import answer_to, made_ids
 from tutelage.supervision.samples import Layout
 from tutelage.supervision.teacher_views import TeacherView, TooLong, teacher_views
 from tutelage.types import Actor, LossComponent, TrainingSample, Trajectory
@@ -240,7 +241,7 @@ def _scores_of(
     return TrajectoryScores(
         trajectory_id=trajectory.trajectory_id,
         token_ids=tuple(
-            tuple(renderer.action_ids(step.action)) if index in steps else None
+            tuple(made_ids(step.action, answer_to(trajectory, index), renderer)) if index in steps else None
             for index, step in enumerate(trajectory.steps)
         ),
         steps=tuple(steps.get(index) for index in range(len(trajectory.steps))),

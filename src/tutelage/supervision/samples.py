@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from tutelage.errors import ConfigError, SupervisionError
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
-from tutelage.rendering.episode import Segment, made_ids, render_chains, render_episode
+from tutelage.rendering.episode import Segment, answer_to, made_ids, render_chains, render_episode
 from tutelage.supervision.step_masks import StepMask
 from tutelage.types import (
     Action,
@@ -217,9 +217,8 @@ class _Builder:
         return [*context, Segment("action", index, self._target_ids(index))]
 
     def _target_ids(self, index: int) -> tuple[int, ...]:
-        steps = self.trajectory.steps
-        answer = steps[index + 1].observation if index + 1 < len(steps) else self.trajectory.final_observation
-        return tuple(made_ids(self._target(steps[index]), answer, self.renderer))
+        action = self._target(self.trajectory.steps[index])
+        return tuple(made_ids(action, answer_to(self.trajectory, index), self.renderer))
 
     def _target(self, step: Step) -> Action:
         if self.supervision.target is Target.EXECUTED:

@@ -15,7 +15,7 @@ from tutelage.errors import ConfigError, SupervisionError, TeacherError
 from tutelage.policies.privileged import with_privileged_context
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
-from tutelage.rendering.episode import Segment, render_chains, render_episode
+from tutelage.rendering.episode import Segment, answer_to, made_ids, render_chains, render_episode
 from tutelage.supervision.samples import Layout, check_layout
 from tutelage.types import Actor, Trajectory
 
@@ -107,13 +107,14 @@ def _strings(
     """Pieces of each token string, and the step indices to score in it."""
     steps = trajectory.steps
     if layout == "whole":
-        chains = render_chains(steps[: scored[-1] + 1], renderer, rule)
+        chains = render_chains(steps[: scored[-1] + 1], renderer, rule, final=answer_to(trajectory, scored[-1]))
         wanted = [[index for index in scored if index in chain.step_indices] for chain in chains]
         return [(_pieces(chain.segments), mine) for chain, mine in zip(chains, wanted, strict=True) if mine]
     strings = []
     for index in scored:
         segments = render_episode(steps[:index], steps[index].observation, renderer, rule)
-        action = Segment("action", index, tuple(renderer.action_ids(steps[index].action)))
+        made = made_ids(steps[index].action, answer_to(trajectory, index), renderer)
+        action = Segment("action", index, tuple(made))
         strings.append((_pieces([*segments, action]), [index]))
     return strings
 
