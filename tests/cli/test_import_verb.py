@@ -70,6 +70,11 @@ def test_a_flag_becomes_a_file_of_supervisions(tmp_path: Path, capsys: pytest.Ca
     first = next(iter(RecordStore(tmp_path / "t.supervision.jsonl", "step_supervision")))
     assert (first.trajectory_id, first.step_mask, first.source) == ("string", (True, False), "flag:weight")
     capsys.readouterr()
+    # What was written is not read again with the folder that it is in.
+    (tmp_path / "rows.jsonl").write_bytes(source.read_bytes())
+    assert main(["import", "auto", str(tmp_path), "--out", str(out), "--actor", "expert", "--force"]) == 0
+    assert len(RecordStore(out, "trajectory")) == 6
+    capsys.readouterr()
     (tmp_path / "bad.jsonl").write_text('{"messages": [{"role": "assistant", "content": "a", "weight": "x"}]}\n')
     words = ["--out", str(tmp_path / "u.jsonl"), "--actor", "expert", "--flag", "weight"]
     assert main(["import", "auto", str(tmp_path / "bad.jsonl"), *words]) == 2

@@ -129,7 +129,7 @@ def test_d1_parquet_rows(row: dict[str, Any]) -> None:
         path, out = Path(folder, "in.jsonl"), Path(folder, "out.parquet")
         path.write_text(json.dumps(row) + "\n")
         made = read_one(read_openai_chat, path)
-        export("messages", [made], out, supervise=all_steps)
+        export("parquet", [made], out, supervise=all_steps)
         again = read_one(read_parquet, out)
     assert [step.action.call for step in again.steps] == [step.action.call for step in made.steps]
     assert said(again) == said(made)

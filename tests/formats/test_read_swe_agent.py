@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from tutelage.formats.align import Entry, Turn, align
 from tutelage.formats.base import ReadOptions, ReadProblem
 from tutelage.formats.read_swe_agent import read_swe_agent
 from tutelage.formats.stop_reasons import swe_agent_stop
+from tutelage.formats.submits import cut_at_first_submit, is_submit
 from tutelage.selection.filters import HasExpertSteps, NoRepetition, NotTruncated, Solved
 from tutelage.selection.ledger import select
-from tutelage.types import Actor, Message, ParsedCall, ParseOutcome, StopReason, Trajectory
+from tutelage.types import Action, Actor, Message, ParsedCall, ParseOutcome, StopReason, Trajectory
 
 FILES = Path(__file__).parents[1] / "fixtures" / "formats" / "traj"
 EXPERT = ReadOptions(actor=Actor.EXPERT)
@@ -67,7 +69,7 @@ def test_whole_trajectory() -> None:
         ("system", "You repair programs."),
         ("user", "The parser drops the last line. Repair it."),
     ]
-    assert first[1].extra["content"] == [{"type": "text", "text": "The parser drops the last line. Repair it."}]
+    assert first[1].extra == {"agent": "main", "message_type": "observation"}, "one part of text is that text"
     assert got.steps[1].observation.text == "OBSERVATION:\nparse.py"
     assert got.final_observation is not None
     assert got.final_observation.text == "OBSERVATION:\ndiff --git a/parse.py b/parse.py"
@@ -155,7 +157,6 @@ def test_the_text_is_what_the_model_wrote_and_the_rewritten_turn_is_kept_apart()
             role="tool",
             content="OBSERVATION:\n2 passed",
             extra={
-                "content": [{"type": "text", "text": "OBSERVATION:\n2 passed"}],
                 "tool_call_ids": ["call_1"],
                 "tool_call_id": "call_1",
             },
@@ -247,6 +248,20 @@ def test_a_step_without_command_is_malformed(tmp_path: Path) -> None:
     (got,) = read_swe_agent(tmp_path / "a.traj", EXPERT)
     assert isinstance(got, Trajectory)
     assert [step.action.parse for step in got.steps] == [ParseOutcome.MALFORMED, ParseOutcome.CLEAN, ParseOutcome.CLEAN]
+
+
+def test_an_expert_that_submits_twice_is_cut_at_the_first_when_told() -> None:
+    good = read("good.traj")
+    twice = replace(good, steps=(*good.steps[:2], good.steps[2], good.steps[0], good.steps[2]))
+    got, taken = cut_at_first_submit(twice)
+    assert (got.steps, taken, got.final_observation) == (good.steps, 2, good.steps[0].observation)
+    assert got.info["steps_after_first_submit"] == 2
+    assert cut_at_first_submit(good) == (good, 0)
+    assert cut_at_first_submit(replace(good, steps=good.steps[:2]))[1] == 0
+    assert [is_submit(step.action) for step in good.steps] == [False, False, True]
+    assert is_submit(Action.of(" submit\n"))
+    assert is_submit(Action(text="", command="submit {}", call=ParsedCall(name="submit")))
+    assert not is_submit(Action.of("git submit"))
 
 
 def test_align() -> None:

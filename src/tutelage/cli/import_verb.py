@@ -45,6 +45,12 @@ def import_(
         str | None,
         typer.Option("--flag", help="Key of messages that says what is trained, e.g. weight. Without it none does."),
     ] = None,
+    one_submit: Annotated[
+        bool,
+        typer.Option(
+            "--cut-at-first-submit", help="End each trajectory at its first submit (of an expert that asks twice)."
+        ),
+    ] = False,
     drop_token_ids: Annotated[
         bool, typer.Option("--drop-token-ids", help="Leave out sampled ids (for another tokenizer).")
     ] = False,
@@ -69,7 +75,8 @@ def import_(
         )
     if out is not None and out.exists() and not force and not dry_run:
         raise ConfigError(f"{out}: is there already. Give --force to replace it, or another --out.")
-    options = _options(actor, switch_index, report, flag, env, token_ids=not drop_token_ids)
+    options = _options(actor, switch_index, report)
+    options = replace(options, env=env, flag=flag, one_submit=one_submit, token_ids=not drop_token_ids)
     ledger = _import(format_name, paths, None if dry_run else out, options)
     _tell(ledger, None if dry_run else out, as_json)
     if not ledger.num_converted:
@@ -77,15 +84,8 @@ def import_(
     return 3 if max_skipped is not None and sum(ledger.skipped.values()) > max_skipped else 0
 
 
-def _options(
-    actor: str | None,
-    switch_index: str | None,
-    report: Path | None,
-    flag: str | None,
-    env: str | None,
-    *,
-    token_ids: bool,
-) -> ReadOptions:
+def _options(actor: str | None, switch_index: str | None, report: Path | None) -> ReadOptions:
+    """What a reader is told of authors and outcomes."""
     from tutelage.formats.base import ReadOptions, Refused, json_from_bytes
     from tutelage.formats.outcomes import rewards_of
     from tutelage.formats.registry import read_switch_indices
@@ -93,7 +93,7 @@ def _options(
 
     if actor is not None and actor not in list(Actor):
         raise ConfigError.unknown("import: --actor", actor, Actor)
-    options = ReadOptions(actor=None if actor is None else Actor(actor), env=env, flag=flag, token_ids=token_ids)
+    options = ReadOptions(actor=None if actor is None else Actor(actor))
     if switch_index is not None:
         side = Path(switch_index)
         if side.is_file():
@@ -135,7 +135,7 @@ def _import(format_name: str, paths: list[Path], out: Path | None, options: Read
     try:
         store: RecordStore = RecordStore(temporary[out], "trajectory")
         flags: RecordStore = RecordStore(temporary[beside], "step_supervision")
-        for trajectory in read_all(format_name, paths, options, ledger):
+        for trajectory in read_all(format_name, paths, options, ledger, out=out):
             if options.flag is not None:
                 try:
                     flags.append(flag_supervision(trajectory, options.flag))

@@ -90,6 +90,8 @@ class ReadOptions:
     """Task id -> reward, from a report that is not beside the files."""
     flag: str | None = None
     """Key of assistant messages that says whether they are trained, e.g. ``weight``. None: no key is believed."""
+    one_submit: bool = False
+    """End a trajectory at its first submit: for a student whose tool ends there, where the expert's asks twice."""
     token_ids: bool = True
     """Keep sampled token ids that a file carries. They are of one tokenizer, and others refuse them."""
 

@@ -46,8 +46,11 @@ class Outcomes:
                 if isinstance(found, Refused):
                     notes.append(f"{name}: {found}")
                 elif found is not None:
-                    unnamed = "" if folder == path.parent else None
-                    rewards |= {key: one for key, one in rewards_of(found).items() if key != "" or unnamed == ""}
+                    told = rewards_of(found)
+                    # A report that names no task is of the one trajectory beside it.
+                    if "" in told and (folder != path.parent or len(list(folder.glob("*.traj*"))) > 1):
+                        del told[""]
+                    rewards |= told
             found = _read(folder / PREDICTIONS)
             if isinstance(found, Refused):
                 notes.append(f"{PREDICTIONS}: {found}")

@@ -130,11 +130,9 @@ def _file_references(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _read(one: _Waiting, options: ReadOptions, queue: list[_Waiting]) -> Trajectory:
     if one.document is None:
-        try:
-            data = one.path.read_bytes()
-        except (OSError, ValueError) as error:
-            raise Refused("no_file", f"{one.role} of {one.parent_id}: {one.path}: {error}") from None
-        one.document = json_from_bytes(data)
+        if not _is_file(one.path):
+            raise Refused("no_file", f"{one.role} of {one.parent_id}: no file {one.path}")
+        one.document = json_from_bytes(one.path.read_bytes())
     if isinstance(one.document, Refused):
         raise one.document
     clean, replaced = clean_json(one.document)
@@ -156,6 +154,14 @@ def _waiting(path: Path, name: str | None, reference: Mapping[str, Any], parent:
     target = _beside(path, name) if name is not None else None
     shown = target if target is not None else path.parent / (name or f"(embedded {reference.get('trajectory_id')})")
     return _Waiting(shown, None, parent.trajectory_id, role)
+
+
+def _is_file(path: Path) -> bool:
+    """A regular file: a reference may name anything, also a device that never ends."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _beside(path: Path, name: str) -> Path | None:
@@ -296,8 +302,6 @@ def _message(step: dict[str, Any]) -> Message:
         others["is_copied_context"] = True
     if role == "assistant" and step.get("tool_calls"):
         others["tool_calls"] = _reply(step)["tool_calls"]
-    if not isinstance(step["message"], str):
-        others["content"] = step["message"]
     return Message(role=role, content=text_of(step["message"], f"step {step['step_id']}"), extra=others)
 
 
@@ -311,8 +315,6 @@ def _result(result: dict[str, Any], copied: bool) -> Message:
         others["tool_call_id"] = result["source_call_id"]
     if copied:
         others["is_copied_context"] = True
-    if isinstance(result.get("content"), list):
-        others["content"] = result["content"]
     return Message(role="tool", content=text_of(result.get("content"), "result"), extra=others)
 
 

@@ -63,12 +63,18 @@ def text_of(content: Any, where: str) -> str:
 
 
 def message_of(message: Mapping[str, Any], where: str) -> Message:
-    """A foreign message that is no step. Content that is no plain text stays in `extra` as it came."""
+    """A foreign message that is no step. Content of null, or with parts that say more than text, stays in `extra`."""
     content = message.get("content")
     extra = {key: value for key, value in message.items() if key not in ("role", "content")}
-    if not isinstance(content, str) and "content" in message:
+    if "content" in message and (content is None or _says_more(content)):
         extra["content"] = content
     return Message(role=message["role"], content=text_of(content, where), extra=extra)
+
+
+def _says_more(content: Any) -> bool:
+    """Whether parts have keys beside type and text."""
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, dict) and not part.keys() <= {"type", "text"} for part in parts)
 
 
 def cut(

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tutelage.errors import ConfigError
 from tutelage.formats.base import FormatLedger, ReadOptions, ReadProblem, Refused, counts_of, json_from_bytes, lines_of
+from tutelage.formats.submits import cut_at_first_submit
 from tutelage.types import Trajectory
 
 Reader = Callable[[Path, ReadOptions], Iterator[Trajectory | ReadProblem]]
@@ -95,7 +96,7 @@ FORMATS: Final[dict[str, Format]] = {
 """Name -> format."""
 
 _ANY: Final = ("*.traj", "*.traj.json", "*.json", "*.jsonl", "*.parquet")
-_SIDE_FILES: Final = ("report.json", "results.json", "preds.json", "*.ledger.json", "*.config.json")
+_SIDE_FILES: Final = ("report.json", "results.json", "preds.json", "*.ledger.json", "*.supervision.jsonl")
 
 
 def detect(path: Path) -> str:
@@ -178,9 +179,9 @@ def files_of(paths: Sequence[Path], format_name: str) -> list[Path]:
 
 
 def read_all(
-    format_name: str, paths: Sequence[Path], options: ReadOptions, ledger: FormatLedger
+    format_name: str, paths: Sequence[Path], options: ReadOptions, ledger: FormatLedger, *, out: Path | None = None
 ) -> Iterator[Trajectory]:
-    """The trajectories of all files, each id once, and the account of everything else in `ledger`.
+    """The trajectories of all files but `out`, each id once, and the account of everything else in `ledger`.
 
     Several of one task get growing sample indices and ids of their own. Of our own records an id that was there before is
     skipped as ``duplicate_id``.
@@ -189,7 +190,8 @@ def read_all(
     """
     if format_name != AUTO and format_name not in FORMATS:
         raise ConfigError.unknown("import: format", format_name, [AUTO, *FORMATS])
-    files = files_of(paths, format_name)
+    written = None if out is None else out.resolve()
+    files = [path for path in files_of(paths, format_name) if path.resolve() != written]
     by_file, unknown = _formats(files, format_name)
     for problem in unknown:
         ledger.skip(problem)
@@ -203,6 +205,9 @@ def read_all(
                 ledger.skip(one)
                 continue
             made = one if used.whole else _numbered(one, samples, seen)
+            if options.one_submit:
+                made, taken = cut_at_first_submit(made)
+                ledger.counts["steps_after_first_submit"] += taken
             if made.trajectory_id in seen:
                 detail = f"trajectory {made.trajectory_id} was read before"
                 ledger.skip(Refused("duplicate_id", detail).at(path))
