@@ -26,6 +26,7 @@ OWNED = ["<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|t
 DEEPSEEK = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜tool▁outputs▁begin｜>",
             "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"]  # fmt: skip
 TAGS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
+ARGUMENTS = ["<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"]
 
 # As of Qwen and Llama 3: letters, single digits, marks with the line breaks after them, line breaks, white space.
 PIECES = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -69,7 +70,9 @@ FAMILIES = {
     "gemma": Family("gemma", GEMMA, bos="<bos>", eos="<eos>"),
     "gemma3": Family("gemma3", GEMMA, bos="<bos>", eos="<eos>"),
     "mistral": Family("mistral", MISTRAL, bos="<s>", eos="</s>"),
-    "glm": Family("glm4moe", GLM, tuple(TAGS), eos="<|endoftext|>", eos_ids=("<|user|>", "<|observation|>")),
+    "glm": Family(
+        "glm4moe", GLM, tuple(TAGS + ARGUMENTS), eos="<|endoftext|>", eos_ids=("<|user|>", "<|observation|>")
+    ),
     "next owns stop": Family("next_owns_stop", OWNED, eos="<|end|>"),
     "deepseek": Family("deepseek_r1_distill", DEEPSEEK, tuple(TAGS[4:]), bos=DEEPSEEK[0], eos=DEEPSEEK[1]),
     "system in last": Family("system_in_last", MISTRAL, bos="<s>", eos="</s>"),
