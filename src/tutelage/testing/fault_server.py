@@ -41,6 +41,9 @@ wrong_shape        JSON without the answer in it
 wrong_length       one log-probability too few; of requests without any, as `wrong_shape`
 """
 
+TopLogprobs = Callable[[Sequence[int], int], Sequence[Mapping[int, float]]]
+"""Token ids and k -> at each position the k most probable ids with their log-probabilities; the first is not looked at."""
+
 Logprobs = Callable[[Sequence[int]], Sequence[float | None]]
 """Token ids -> natural log-probability of each given those before it; None for the first."""
 
@@ -67,7 +70,8 @@ class FaultServer:
 
     faults: fault -> share of all tries, together at most 1.
     reply: text of an answer, from the body of the request. None: drawn from a hash.
-    logprobs: of prompts. vocabulary: number of ids, for sampled ids.
+    logprobs: of prompts, and of sampled ids behind their prompt. top_logprobs: None, the given id is the only one told.
+    vocabulary: number of ids, for sampled ids, which are drawn from a hash. decode: their text; None, `reply` says it.
     max_context: longer prompts of ids are refused. key: what the Authorization header must hold. None: nothing.
     status: answer everything by this status and body. delay: seconds before each answer.
     """
@@ -79,6 +83,8 @@ class FaultServer:
         seed: int = 0,
         reply: Callable[[dict[str, Any]], str] | None = None,
         logprobs: Logprobs = hash_logprobs,
+        top_logprobs: TopLogprobs | None = None,
+        decode: Callable[[Sequence[int]], str] | None = None,
         vocabulary: int = 256,
         max_context: int = 4096,
         key: str | None = None,
@@ -97,6 +103,8 @@ class FaultServer:
         self.seed = seed
         self.reply = reply
         self.logprobs = logprobs
+        self.top_logprobs = top_logprobs
+        self.decode = decode
         self.vocabulary = vocabulary
         self.max_context = max_context
         self.key = key
@@ -275,29 +283,25 @@ class FaultServer:
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         return {"model": "fake", "choices": [] if short else [choice], "usage": usage}
 
-    def _sampled(self, body: dict[str, Any]) -> list[int]:
-        drawn = stable_hash(json.dumps(body, sort_keys=True))
-        return [stable_hash(drawn, index) % self.vocabulary for index in range(min(3, int(body.get("max_tokens", 3))))]
-
     def _completions(self, body: dict[str, Any], short: bool) -> dict[str, Any]:
         prompt = body["prompt"]
         ids = self._sampled(body)
-        choice: dict[str, Any] = {"index": 0, "text": self._text(body), "finish_reason": "stop"}
+        has_ids = isinstance(prompt, list)
+        choice: dict[str, Any] = {"index": 0, "text": self._text_of(ids, body), "finish_reason": "stop"}
         if body.get("return_token_ids"):
             choice["token_ids"], choice["prompt_token_ids"] = ids, prompt
         if body.get("prompt_logprobs") is not None:
-            scored = self.logprobs(prompt)
             entries = [
-                None if one is None else {str(token_id): {"logprob": one, "rank": 1, "decoded_token": "?"}}
-                for token_id, one in zip(prompt, scored, strict=True)
+                None if index == 0 else {str(one): {"logprob": value} for one, value in told.items()}
+                for index, told in enumerate(self._told(prompt, body["prompt_logprobs"]))
             ]
             choice["prompt_logprobs"] = entries[:-1] if short else entries
         if body.get("echo"):
-            numbers = list(self.logprobs(prompt))
+            numbers = [*self.logprobs(prompt), -0.5]
             tokens = [f"token_id:{one}" for one in prompt]
-            choice["logprobs"] = {"tokens": tokens, "token_logprobs": numbers[:-1] if short else numbers}
-        elif body.get("logprobs") is not None:
-            numbers = [-0.5 - index for index in range(len(ids))]
+            choice["logprobs"] = {"tokens": tokens, "token_logprobs": numbers[:-2] if short else numbers}
+        elif body.get("logprobs") is not None and has_ids:
+            numbers = list(self.logprobs([*prompt, *ids]))[len(prompt) :]
             choice["logprobs"] = {"token_logprobs": numbers[:-1] if short else numbers}
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(ids)}
         no_lists = short and "logprobs" not in choice and "prompt_logprobs" not in choice
@@ -305,20 +309,40 @@ class FaultServer:
 
     def _generate(self, body: dict[str, Any], short: bool) -> dict[str, Any]:
         prompt = body["input_ids"]
-        ids = self._sampled(body)
-        scored = [[one, token_id, None] for token_id, one in zip(prompt, self.logprobs(prompt), strict=True)]
-        meta = {
+        ids = self._sampled(body["sampling_params"] | {"input_ids": prompt})
+        numbers = list(self.logprobs([*prompt, *ids]))[len(prompt) :]
+        sampled = [[value, one, None] for value, one in zip(numbers, ids, strict=True)]
+        meta: dict[str, Any] = {
             "finish_reason": {"type": "stop"},
             "prompt_tokens": len(prompt),
             "completion_tokens": len(ids),
-            "output_token_logprobs": [[-0.5 - index, one, None] for index, one in enumerate(ids)],
+            "output_token_logprobs": sampled[:-1] if short else sampled,
         }
         if body.get("logprob_start_len") == 0:
+            scored = [[value, one, None] for value, one in zip(self.logprobs(prompt), prompt, strict=True)]
             meta["input_token_logprobs"] = scored[:-1] if short else scored
-        elif short:
-            meta.pop("finish_reason")
-            return {"meta_info": meta}
-        return {"text": self._text(body), "output_ids": ids, "meta_info": meta}
+            if k := body.get("top_logprobs_num"):
+                told = self._told(prompt, k)
+                listed = [[[value, one, None] for one, value in each.items()] for each in told]
+                meta["input_top_logprobs"] = [None, *listed[1:]]
+        return {"text": self._text_of(ids, body), "output_ids": ids, "meta_info": meta}
+
+    def _sampled(self, body: dict[str, Any]) -> list[int]:
+        drawn = stable_hash(json.dumps(body, sort_keys=True))
+        most = int(body.get("max_tokens", body.get("max_new_tokens", 3)))
+        return [stable_hash(drawn, index) % self.vocabulary for index in range(min(3, most))]
+
+    def _text_of(self, ids: Sequence[int], body: dict[str, Any]) -> str:
+        return self._text(body) if self.decode is None else self.decode(ids)
+
+    def _told(self, prompt: Sequence[int], k: int) -> list[dict[int, float]]:
+        """At each position the sent id, and the k most probable ones if they are known."""
+        top = [{} for _ in prompt] if self.top_logprobs is None or not k else self.top_logprobs(prompt, k)
+        scored = self.logprobs(prompt)
+        return [
+            {one: value, **dict(more)} if value is not None else {}
+            for one, value, more in zip(prompt, scored, top, strict=True)
+        ]
 
 
 async def _send(
