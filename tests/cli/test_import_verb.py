@@ -98,3 +98,19 @@ def test_exit_codes_and_outputs_that_are_there(tmp_path: Path, capsys: pytest.Ca
     assert main([*words, "--out", str(tmp_path / "v"), "--switch-index", "no.json"]) == 2
     assert main([*words, "--out", str(tmp_path / "v"), "--actor", "teacher"]) == 2
     assert main([*words, "--out", str(tmp_path / "v"), "--report", str(tmp_path / "no")]) == 2
+
+
+def test_r2_truncated_exits_stay_out_of_training_data_by_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the files to the rows: the exit at the cost limit is imported, and learnt only when asked for."""
+    names = [str(FILES / "traj" / name) for name in ("good.traj", "exit_cost.traj")]
+    stored = tmp_path / "t.jsonl"
+    assert main(["import", "swe_agent", *names, "--out", str(stored), "--actor", "expert"]) == 0
+    capsys.readouterr()
+    assert main(["export", "axolotl", str(stored), "--out", str(tmp_path / "a.jsonl")]) == 0
+    assert "select  2 in  1 kept  1 truncated" in capsys.readouterr().err
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1
+    for target, select in (("axolotl", ["--select", "none"]), ("atif", [])):
+        assert main(["export", target, str(stored), "--out", str(tmp_path / f"{target}.jsonl"), *select]) == 0
+        assert len((tmp_path / f"{target}.jsonl").read_text().splitlines()) == 2

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tutelage.rendering.base import Renderer
     from tutelage.types import StepSupervision, Task, Trajectory
 
+DEFAULT_SELECT = "not_truncated"
+"""Filter before training data of another tool."""
+
 MASKS = ("expert_steps", "student_steps", "all_steps", "expert_labels", "expert_labels_disagree")
 
 
@@ -33,8 +36,13 @@ def export(
         Path | None, typer.Option("--supervision", help="A file of step supervisions, in place of --mask.")
     ] = None,
     select: Annotated[
-        str, typer.Option("--select", help="Filters before it, e.g. solved,no_repetition:max_identical=4.")
-    ] = "",
+        str | None,
+        typer.Option(
+            "--select",
+            help="Filters before it, e.g. solved,no_repetition:max_identical=4, or none. "
+            f"Default: {DEFAULT_SELECT} (records: none).",
+        ),
+    ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Folder of the model to train, or builtin:NAME: its tokenizer writes.")
     ] = None,
@@ -80,7 +88,10 @@ def export(
     if target == "verl":
         _tell(export_verl(_tasks(source, count), out, force=force), out, as_json)
         return
-    trajectories = _selected(_trajectories(source, name), select)
+    # What a limit ended is no example to learn from, unless it is asked for; records keep everything.
+    record = target == "native" or TARGETS[target].whole
+    wanted = select if select is not None else "none" if record else DEFAULT_SELECT
+    trajectories = _selected(_trajectories(source, name), wanted)
     supervise = _supervise(mask, supervision)
     if target == "native":
         _tell(export_native(trajectories, out, supervise=supervise, force=force), out, as_json)
@@ -146,7 +157,7 @@ def _tasks(source: str, count: int | None) -> list[Task]:
 
 def _selected(trajectories: Iterable[Trajectory], wanted: str) -> Iterable[Trajectory]:
     """What the filters keep; their account goes to standard error."""
-    if not wanted:
+    if wanted in ("", "none"):
         return trajectories
     from tutelage.selection.filters import make_filter
     from tutelage.selection.ledger import select
