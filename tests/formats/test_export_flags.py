@@ -13,7 +13,7 @@ import pytest
 from tutelage.errors import ExportError
 from tutelage.formats.export import export
 from tutelage.formats.export_targets import TARGETS
-from tutelage.formats.write_tokens import read_rows
+from tutelage.formats.row_files import read_rows
 from tutelage.store import read_records
 from tutelage.supervision.step_masks import expert_steps, student_steps
 from tutelage.testing.byte_renderer import ByteRenderer

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tutelage.formats.export import export
-from tutelage.formats.write_tokens import read_rows
+from tutelage.formats.row_files import read_rows
 from tutelage.supervision.step_masks import all_steps
 from tutelage.testing.trajectories import make_trajectory
 from tutelage.types import Action, Message, Observation, Trajectory

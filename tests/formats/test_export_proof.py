@@ -12,7 +12,7 @@ import pytest
 from tutelage.errors import ConfigError, ExportError, SupervisionError
 from tutelage.formats.export import export
 from tutelage.formats.export_targets import TARGETS, Target
-from tutelage.formats.write_tokens import read_rows
+from tutelage.formats.row_files import read_rows
 from tutelage.supervision.step_masks import all_steps, expert_labels, expert_steps
 from tutelage.testing.byte_renderer import ByteRenderer
 from tutelage.testing.trajectories import make_trajectory

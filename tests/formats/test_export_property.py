@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tutelage.errors import ExportError
 from tutelage.formats.export import export
 from tutelage.formats.export_targets import TARGETS
-from tutelage.formats.write_tokens import read_rows
+from tutelage.formats.row_files import read_rows
 from tutelage.supervision.step_masks import expert_steps
 from tutelage.testing.byte_renderer import ByteRenderer
 from tutelage.types import (

@@ -12,7 +12,7 @@ from tutelage.errors import ConfigError, ExportError, FormatError
 from tutelage.formats.export import export
 from tutelage.formats.export_records import export_native, export_verl
 from tutelage.formats.reread_atif import reread_atif
-from tutelage.formats.write_tokens import read_rows
+from tutelage.formats.row_files import read_rows
 from tutelage.formats.write_verl import reread_verl
 from tutelage.store import read_records
 from tutelage.supervision.step_masks import expert_steps

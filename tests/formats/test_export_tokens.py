@@ -9,7 +9,8 @@ import pytest
 
 from tutelage.formats.export import export
 from tutelage.formats.reread_tokens import has_trl, reread_trl, trl_batches, trl_packed_count
-from tutelage.formats.write_tokens import read_rows, trl_row, verl_sft_row
+from tutelage.formats.row_files import read_rows
+from tutelage.formats.write_tokens import trl_row, verl_sft_row
 from tutelage.supervision.step_masks import expert_steps
 from tutelage.testing.byte_renderer import ByteRenderer
 from tutelage.testing.trajectories import make_trajectory

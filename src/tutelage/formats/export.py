@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from tutelage.errors import ConfigError, ExportError, TutelageError
-from tutelage.formats import (
-    reread_tokens,
-    write_atif,
-    write_tokens,
-)
+from tutelage.formats import reread_tokens, write_atif
 from tutelage.formats.base import FormatLedger, Refused
 from tutelage.formats.export_targets import TARGETS, Target
-from tutelage.formats.proof import check_messages, check_no_drift, check_tokens, tokens_of_reading, without_sampled_ids
+from tutelage.formats.proof import (
+    check_messages,
+    check_no_drift,
+    check_tokens,
+    fingerprint,
+    fingerprint_of,
+    tokens_of_reading,
+    without_sampled_ids,
+)
+from tutelage.formats.row_files import CHUNK, RowWriter, iter_rows, kind_of
 from tutelage.formats.text_renderer import TextRenderer
 from tutelage.formats.write_messages import Conversation, conversation_of, fit_for_utf8, merged, num_joined, sft_weights
 from tutelage.rendering.base import Renderer
@@ -39,19 +45,11 @@ Merge = Literal["reject", "join"]
 """Neighbouring messages of one role in an observation: refuse what needs turns, or join them by an empty line."""
 
 
-@dataclass(slots=True)
-class _Plan:
-    """Rows that are to be written, and what each must read back as."""
+Check = Callable[[str, dict[str, Any]], None]
+"""``check(where, row)`` raises `ExportError` if a row that was read back is not what was meant."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    """Trajectory of each row."""
-    checks: list[Callable[[str, dict[str, Any]], None]] = field(default_factory=list)
-
-    def add(self, row: dict[str, Any], name: str, check: Callable[[str, dict[str, Any]], None]) -> None:
-        self.rows.append(row)
-        self.names.append(name)
-        self.checks.append(check)
+Planned = tuple[dict[str, Any], Check]
+"""A row to write, and its check. The check holds the trajectory, not the tokens: files may be larger than memory."""
 
 
 def export(
@@ -82,29 +80,40 @@ def export(
         raise ConfigError.unknown("export: target", target, TARGETS)
     spec = TARGETS[target]
     out = Path(out)
-    kind = out_kind(spec.kinds, out)
+    kind = kind_of(out, spec.kinds)
     check_free(out, force=force)
     if spec.sample_row is not None and renderer is None:
         raise ConfigError(
             f"export {target}: tokenised rows need the model whose tokenizer writes them (--model FOLDER)."
         )
     ledger = FormatLedger(format=target, notes=list(notes))
-    plan = _Plan()
-    for given in trajectories:
-        try:
-            supervision, rounded = _weighed(supervise(given), spec, round_weights)
-            if spec.sample_row is not None:
-                assert renderer is not None
-                _plan_samples(spec, given, supervision, renderer, layout, plan, ledger)
-            else:
-                _plan_messages(spec, given, supervision, renderer, merge, plan, ledger)
-            if rounded:
-                ledger.counts["rounded_weights"] += rounded
-        except Refused as refused:
-            ledger.skip(refused.at(given.trajectory_id))
-    if not plan.rows:
-        raise ExportError(f"{out}: no row to write. {_why(ledger)}")
-    _write_proven(spec, kind, out, plan, renderer, ledger)
+    job = _Job(spec, supervise, renderer, layout, merge, round_weights, ledger)
+    checks: list[tuple[str, Check]] = []
+
+    def write(path: Path) -> None:
+        schema = spec.schema() if spec.schema is not None and kind != "jsonl" else None
+        with RowWriter(path, kind, schema) as rows:
+            for trajectory in trajectories:
+                for row, check in job.planned(trajectory):
+                    rows.add(row)
+                    checks.append((trajectory.trajectory_id, check))
+        if not checks:
+            raise ExportError(f"{out}: no row to write. {_why(ledger)}")
+
+    def prove(path: Path) -> None:
+        _prove(out, iter_rows(path, kind), checks)
+        if spec is TARGETS["trl"]:
+            assert renderer is not None
+            rows = iter_rows(path, kind)
+            ledger.notes.append(_ask_trl(out, rows, renderer.pad_token_id, ledger.counts["trained_tokens"]))
+
+    put_in_place(out, write, prove)
+    amount = "tokens" if "tokens" in ledger.counts else "characters"
+    if total := ledger.counts[amount]:
+        share = ledger.counts[f"trained_{amount}"] / total
+        ledger.notes.append(
+            f"trained fraction {share:.4f} of the {amount}; read back and equal in all {len(checks)} rows"
+        )
     if spec.config is not None:
         text = spec.config.format(path=out.name, name=out.stem)
         beside = out.with_name(f"{out.stem}.{target}{spec.config_suffix}")
@@ -116,76 +125,89 @@ def export(
     return ledger
 
 
-def _plan_samples(
-    spec: Target,
-    trajectory: Trajectory,
-    supervision: StepSupervision,
-    renderer: Renderer,
-    layout: Layout,
-    plan: _Plan,
-    ledger: FormatLedger,
-) -> None:
-    samples = build_samples(trajectory, supervision, renderer, layout=layout)
-    if not samples:
-        raise Refused("no_trained_step", "the mask trains none of its steps")
-    assert spec.sample_row is not None
-    for sample in samples:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What every trajectory of an export goes through: rows and their checks, or a line in the ledger."""
 
-        def check(where: str, row: dict[str, Any], meant: TrainingSample = sample) -> None:
-            assert spec.reread_sample is not None
-            check_tokens(where, spec.reread_sample(row), meant)
+    spec: Target
+    supervise: Supervise
+    renderer: Renderer | None
+    layout: Layout
+    merge: Merge
+    round_weights: bool
+    ledger: FormatLedger
 
-        plan.add(spec.sample_row(sample), trajectory.trajectory_id, check)
-    ledger.converted(
-        rows=len(samples),
-        trained_actions=sum(weight > 0.0 for weight in sft_weights(supervision)),
-        tokens=sum(len(sample.token_ids) for sample in samples),
-        trained_tokens=sum(sample.num_trained_tokens for sample in samples),
-    )
-    longest = max(len(sample.token_ids) for sample in samples)
-    ledger.counts["longest_row"] = max(ledger.counts["longest_row"], longest)
+    def planned(self, given: Trajectory) -> list[Planned]:
+        """The rows of a trajectory; none if it is refused, which the ledger counts."""
+        try:
+            supervision, rounded = _weighed(self.supervise(given), self.spec, self.round_weights)
+            if self.spec.sample_row is not None:
+                assert self.renderer is not None
+                planned = self._samples(given, supervision, self.renderer)
+            else:
+                planned = self._messages(given, supervision)
+        except Refused as refused:
+            self.ledger.skip(refused.at(given.trajectory_id))
+            return []
+        if rounded:
+            self.ledger.counts["rounded_weights"] += rounded
+        return planned
 
-
-def _plan_messages(
-    spec: Target,
-    given: Trajectory,
-    supervision: StepSupervision,
-    renderer: Renderer | None,
-    merge: Merge,
-    plan: _Plan,
-    ledger: FormatLedger,
-) -> None:
-    joined = num_joined(given) if merge == "join" else 0
-    trajectory, replaced = fit_for_utf8(merged(given) if joined else given)
-    conversation = conversation_of(trajectory, supervision, whole=spec.whole)
-    if renderer is not None and not spec.whole:
-        check_no_drift(trajectory, renderer)
-    sampled = sum(step.action.token_ids is not None for step in trajectory.steps)
-    text: Renderer = renderer or TextRenderer()
-    compared = trajectory if renderer is not None and not spec.whole else without_sampled_ids(trajectory)
-    rows = _rows(spec, conversation, trajectory)
-    samples = build_samples(compared, supervision, text, layout=spec.layout) if conversation.trained else []
-    if spec.layout == "whole" and not spec.whole and not _is_one_view(samples, trajectory):
-        # A trainer renders the conversation once; we train each step in the view in which it was taken.
-        raise Refused(
-            "history_rewritten", "the template writes past turns otherwise than they were; write tokenised rows"
+    def _samples(self, trajectory: Trajectory, supervision: StepSupervision, renderer: Renderer) -> list[Planned]:
+        make = partial(build_samples, trajectory, supervision, renderer, layout=self.layout)
+        samples = make()
+        if not samples:
+            raise Refused("no_trained_step", "the mask trains none of its steps")
+        assert self.spec.sample_row is not None
+        counts = self.ledger.counts
+        self.ledger.converted(
+            rows=len(samples),
+            trained_actions=sum(weight > 0.0 for weight in sft_weights(supervision)),
+            tokens=sum(len(sample.token_ids) for sample in samples),
+            trained_tokens=sum(sample.num_trained_tokens for sample in samples),
         )
-    for place, (row, meant) in enumerate(rows):
-        expected = samples if len(rows) == 1 else samples[place : place + 1]
-        plan.add(row, trajectory.trajectory_id, partial(_check_row, spec, meant, text, expected))
-    unit = "tokens" if renderer is not None else "characters"
-    counts = {
-        "rows": len(rows),
-        "messages": sum(len(meant.messages) for _, meant in rows),
-        "trained_messages": sum(len(meant.trained) for _, meant in rows),
-        unit: sum(len(sample.token_ids) for sample in samples),
-        f"trained_{unit}": sum(sample.num_trained_tokens for sample in samples),
-        "joined_messages": joined,
-        "replaced_characters": replaced,
-        "sampled_ids_left_out": 0 if spec.whole else sampled,
-        "keys_left_out": len(conversation.left_out),
-    }
-    ledger.converted(**{name: count for name, count in counts.items() if count})
+        counts["longest_row"] = max(counts["longest_row"], *(len(sample.token_ids) for sample in samples))
+        return [
+            (self.spec.sample_row(sample), partial(_check_sample, self.spec, fingerprint_of(sample), make, place))
+            for place, sample in enumerate(samples)
+        ]
+
+    def _messages(self, given: Trajectory, supervision: StepSupervision) -> list[Planned]:
+        spec, renderer = self.spec, self.renderer
+        joined = num_joined(given) if self.merge == "join" else 0
+        trajectory, replaced = fit_for_utf8(merged(given) if joined else given)
+        conversation = conversation_of(trajectory, supervision, whole=spec.whole)
+        if renderer is not None and not spec.whole:
+            check_no_drift(trajectory, renderer)
+        rows = _rows(spec, conversation, trajectory)
+        text: Renderer = renderer or TextRenderer()
+        compared = trajectory if renderer is not None and not spec.whole else without_sampled_ids(trajectory)
+        make = partial(build_samples, compared, supervision, text, layout=spec.layout)
+        samples = make() if conversation.trained else []
+        if spec.layout == "whole" and not spec.whole and not _is_one_view(samples, trajectory):
+            # A trainer renders the conversation once; we train each step in the view in which it was taken.
+            raise Refused(
+                "history_rewritten", "the template writes past turns otherwise than they were; write tokenised rows"
+            )
+        unit = "tokens" if renderer is not None else "characters"
+        sampled = sum(step.action.token_ids is not None for step in trajectory.steps)
+        counts = {
+            "rows": len(rows),
+            "messages": sum(len(meant.messages) for _, meant in rows),
+            "trained_messages": sum(len(meant.trained) for _, meant in rows),
+            unit: sum(len(sample.token_ids) for sample in samples),
+            f"trained_{unit}": sum(sample.num_trained_tokens for sample in samples),
+            "joined_messages": joined,
+            "replaced_characters": replaced,
+            "sampled_ids_left_out": 0 if spec.whole else sampled,
+            "keys_left_out": len(conversation.left_out),
+        }
+        self.ledger.converted(**{name: count for name, count in counts.items() if count})
+        prints = [fingerprint_of(sample) for sample in samples]
+        return [
+            (row, partial(_check_row, spec, meant, text, prints if len(rows) == 1 else [prints[place]], make, place))
+            for place, (row, meant) in enumerate(rows)
+        ]
 
 
 def _is_one_view(samples: Sequence[TrainingSample], trajectory: Trajectory) -> bool:
@@ -203,24 +225,38 @@ def _rows(
     return [(write_atif.atif_document(conversation, trajectory), conversation)]
 
 
+def _check_sample(
+    spec: Target, meant: bytes, make: Callable[[], list[TrainingSample]], place: int, where: str, row: dict[str, Any]
+) -> None:
+    assert spec.reread_sample is not None
+    got = spec.reread_sample(row)
+    if fingerprint(*got) != meant:
+        check_tokens(where, got, make()[place])
+        raise AssertionError(f"{where}: equal tokens with unequal fingerprints")
+
+
 def _check_row(
     spec: Target,
     meant: Conversation,
     renderer: Renderer,
-    expected: Sequence[TrainingSample],
+    prints: Sequence[bytes],
+    make: Callable[[], list[TrainingSample]],
+    place: int,
     where: str,
     row: dict[str, Any],
 ) -> None:
     assert spec.reread is not None
     reading = spec.reread(row)
     check_messages(where, reading, meant, loses=spec.loses)
-    if not expected:
+    if not prints:
         return
     got = tokens_of_reading(reading, meant, renderer, spec.layout)
-    if len(got) != len(expected):
-        raise ExportError(f"{where}: {len(got)} samples are read back, expected {len(expected)}.")
-    for one, sample in zip(got, expected, strict=True):
-        check_tokens(where, one, sample)
+    if len(got) != len(prints):
+        raise ExportError(f"{where}: {len(got)} samples are read back, expected {len(prints)}.")
+    for number, (one, expected) in enumerate(zip(got, prints, strict=True)):
+        if fingerprint(*one) != expected:
+            check_tokens(where, one, make()[place + number])
+            raise AssertionError(f"{where}: equal tokens with unequal fingerprints")
 
 
 def _weighed(supervision: StepSupervision, spec: Target, round_weights: bool) -> tuple[StepSupervision, int]:
@@ -238,52 +274,35 @@ def _weighed(supervision: StepSupervision, spec: Target, round_weights: bool) ->
     return replace(supervision, step_weights={LossComponent.SFT: whole}), len(odd)
 
 
-def _write_proven(
-    spec: Target, kind: str, out: Path, plan: _Plan, renderer: Renderer | None, ledger: FormatLedger
-) -> None:
-    """Write under another name, read back, compare; then give it its name, or leave nothing."""
-
-    def write(path: Path) -> None:
-        if kind == "folder":
-            write_atif.write_documents(plan.rows, path)
-        else:
-            write_tokens.write_rows(plan.rows, path, kind=kind, schema=spec.schema() if spec.schema else None)
-
-    def prove(path: Path) -> None:
-        found = write_atif.read_documents(path) if kind == "folder" else write_tokens.read_rows(path, kind=kind)
-        if len(found) != len(plan.rows):
-            raise ExportError(f"{out}: {len(found)} rows are read back, {len(plan.rows)} were written.")
-        for number, (row, name, check) in enumerate(zip(found, plan.names, plan.checks, strict=True), start=1):
-            where = f"{out}, row {number} (trajectory {name})"
-            try:
-                check(where, row)
-            except ExportError:
-                raise
-            except (TutelageError, ValueError, KeyError, TypeError) as error:
-                raise ExportError(f"{where}: the trainer would refuse it: {error}") from error
-        if spec is TARGETS["trl"]:
-            assert renderer is not None
-            ledger.notes.append(_ask_trl(out, found, renderer.pad_token_id, ledger.counts["trained_tokens"]))
-
-    put_in_place(out, write, prove)
-    amount = "tokens" if "tokens" in ledger.counts else "characters"
-    if total := ledger.counts[amount]:
-        share = ledger.counts[f"trained_{amount}"] / total
-        ledger.notes.append(
-            f"trained fraction {share:.4f} of the {amount}; read back and equal in all {len(plan.rows)} rows"
-        )
+def _prove(out: Path, found: Iterator[dict[str, Any]], checks: Sequence[tuple[str, Check]]) -> None:
+    """Compare each row that is read back with what was meant. Raises ExportError."""
+    number = 0
+    for number, row in enumerate(found, start=1):
+        if number > len(checks):
+            break
+        name, check = checks[number - 1]
+        where = f"{out}, row {number} (trajectory {name})"
+        try:
+            check(where, row)
+        except ExportError:
+            raise
+        except (TutelageError, ValueError, KeyError, TypeError) as error:
+            raise ExportError(f"{where}: the trainer would refuse it: {error}") from error
+    if number != len(checks):
+        raise ExportError(f"{out}: {number} rows are read back, {len(checks)} were written.")
 
 
-def _ask_trl(out: Path, rows: list[dict[str, Any]], pad_token_id: int, expected: int) -> str:
+def _ask_trl(out: Path, rows: Iterator[dict[str, Any]], pad_token_id: int, expected: int) -> str:
     """What TRL itself trains of the rows, batch by batch and packed. Returns a sentence for the ledger."""
     if not reread_tokens.has_trl():
         return "TRL is not installed here, so its published rule was applied and its collator was not asked"
-    for number, (row, positions) in enumerate(
-        zip(rows, reread_tokens.trl_batches(rows, pad_token_id), strict=True), start=1
-    ):
-        if positions != reread_tokens.reread_trl(row)[1]:
-            raise ExportError(f"{out}, row {number}: TRL's collator trains other tokens than the labels say.")
-    packed = reread_tokens.trl_packed_count(rows, pad_token_id)
+    number = packed = 0
+    while chunk := list(islice(rows, CHUNK)):
+        for row, positions in zip(chunk, reread_tokens.trl_batches(chunk, pad_token_id), strict=True):
+            number += 1
+            if positions != reread_tokens.reread_trl(row)[1]:
+                raise ExportError(f"{out}, row {number}: TRL's collator trains other tokens than the labels say.")
+        packed += reread_tokens.trl_packed_count(chunk, pad_token_id)
     if packed != expected:
         raise ExportError(f"{out}: TRL trains {packed} tokens when it packs, expected {expected}.")
     return f"TRL's own collator trains the same tokens, padded and packed: {expected}"
@@ -304,13 +323,6 @@ def put_in_place(out: Path, write: Callable[[Path], None], prove: Callable[[Path
             shutil.rmtree(temporary)
         else:
             temporary.unlink(missing_ok=True)
-
-
-def out_kind(kinds: Sequence[str], out: Path) -> str:
-    """Which of its kinds of file the name asks a target for."""
-    if "folder" in kinds and not out.suffix:
-        return "folder"
-    return write_tokens.kind_of(out, [kind for kind in kinds if kind != "folder"])
 
 
 def check_free(out: Path, *, force: bool) -> None:

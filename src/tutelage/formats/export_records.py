@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tutelage.errors import ConfigError, ExportError
 from tutelage.formats.base import FormatLedger
-from tutelage.formats.export import check_free, out_kind, put_in_place
-from tutelage.formats.write_tokens import read_rows, write_rows
+from tutelage.formats.export import check_free, put_in_place
+from tutelage.formats.row_files import RowWriter, iter_rows, kind_of
 from tutelage.formats.write_verl import reread_verl, verl_row, verl_schema
 from tutelage.store import RecordStore, read_records
 from tutelage.types import StepSupervision, Task, Trajectory
@@ -27,7 +27,7 @@ def export_native(
     """
     out = Path(out)
     beside = out.with_name(f"{out.stem}.supervision.jsonl")
-    out_kind(("jsonl",), out)
+    kind_of(out, ("jsonl",))
     check_free(out, force=force)
     check_free(beside, force=force)
     taken = list(trajectories)
@@ -47,20 +47,23 @@ def export_native(
 def export_verl(tasks: Iterable[Task], out: str | Path, *, force: bool = False) -> FormatLedger:
     """verl's rows for reinforcement learning, one per task; each is read back and its task rebuilt and compared."""
     out = Path(out)
-    kind = out_kind(("parquet", "jsonl"), out)
+    kind = kind_of(out, ("parquet", "jsonl"))
     check_free(out, force=force)
     taken = list(tasks)
     if not taken:
         raise ConfigError(f"{out}: no task came in, so there is nothing to write.")
-    rows = [verl_row(task, index) for index, task in enumerate(taken)]
+
+    def write(path: Path) -> None:
+        with RowWriter(path, kind, verl_schema() if kind == "parquet" else None) as rows:
+            for index, task in enumerate(taken):
+                rows.add(verl_row(task, index))
 
     def prove(path: Path) -> None:
-        found = read_rows(path, kind=kind)
-        for number, (row, task) in enumerate(zip(found, taken, strict=True), start=1):
+        for number, (row, task) in enumerate(zip(iter_rows(path, kind), taken, strict=True), start=1):
             if reread_verl(row) != task:
                 raise ExportError(f"{out}, row {number}: rebuilds another task than {task.task_id}.")
 
-    put_in_place(out, lambda path: write_rows(rows, path, kind=kind, schema=verl_schema()), prove)
+    put_in_place(out, write, prove)
     ledger = FormatLedger(format="verl")
     for _ in taken:
         ledger.converted(rows=1)

@@ -5,8 +5,10 @@ In: what was written and what was meant. An `ExportError` names the first differ
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -73,6 +75,18 @@ def check_tokens(where: str, got: tuple[Sequence[int], Collection[int]], meant: 
             f"{where}: {_place(meant, first)}: token {first} reads back as {words[first in positions]}, expected "
             f"{words[first in wanted]}."
         )
+
+
+def fingerprint(token_ids: Sequence[int], positions: Iterable[int]) -> bytes:
+    """SHA-256 over ids and trained positions: files may hold more tokens than memory."""
+    digest = hashlib.sha256(array("q", token_ids).tobytes())
+    digest.update(b"|" + array("q", sorted(positions)).tobytes())
+    return digest.digest()
+
+
+def fingerprint_of(sample: TrainingSample) -> bytes:
+    """The fingerprint of what a sample trains."""
+    return fingerprint(sample.token_ids, (index for index, trained in enumerate(sample.loss_mask) if trained))
 
 
 def tokens_of_reading(

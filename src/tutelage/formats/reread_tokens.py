@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from tutelage.errors import FormatError
-from tutelage.formats.write_tokens import quiet_datasets
+from tutelage.formats.row_files import arrow_table, quiet_datasets
 
 _BATCH: Final = 8
 
@@ -64,7 +64,7 @@ def trl_packed_count(rows: Sequence[Mapping[str, Any]], pad_token_id: int, seq_l
 
     length = max(len(row["input_ids"]) for row in rows) if seq_length is None else seq_length
     with quiet_datasets():
-        packed = pack_dataset(Dataset.from_list([dict(row) for row in rows]), length, "bfd").to_list()
+        packed = pack_dataset(Dataset(arrow_table([dict(row) for row in rows])), length, "bfd").to_list()
     collator = DataCollatorForLanguageModeling(pad_token_id=pad_token_id, padding_free=True)
     total = 0
     for first in range(0, len(packed), _BATCH):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from tutelage import __version__
@@ -127,17 +123,3 @@ def _root_extra(trajectory: Trajectory) -> dict[str, Any]:
         "tutelage_truncated": not trajectory.terminated,
         "tutelage_switch_index": trajectory.switch_index,
     }
-
-
-def write_documents(documents: Sequence[dict[str, Any]], folder: Path) -> None:
-    """One file per document, named by its place and its trajectory."""
-    folder.mkdir(parents=True)
-    for place, document in enumerate(documents):
-        name = re.sub(r"[^A-Za-z0-9._-]+", "_", str(document["trajectory_id"]))[:100]
-        data = json.dumps(document, ensure_ascii=False, indent=1)
-        (folder / f"{place:06d}.{name}.json").write_text(data + "\n", encoding="utf-8", newline="\n")
-
-
-def read_documents(folder: Path) -> list[dict[str, Any]]:
-    """The documents of a folder, in the order of their names."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
