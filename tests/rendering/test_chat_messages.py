@@ -44,6 +44,9 @@ def test_messages_are_brought_into_a_form_that_is_accepted() -> None:
     assert Accepted(False, False, False, frozenset()).fit(told, opening=True) == messages(
         ("user", "s\n\nu\n\nt\n\nv\n\nw")
     )
+    assert Accepted(True, True, True, frozenset()).fit(messages(("exit", "e")), opening=False) == messages(
+        ("user", "e")
+    )
     assert Accepted(True, True, False, frozenset({"tool", "user"})).fit(told[:2], opening=False) == messages(
         ("user", "s"), ("user", "u")
     )

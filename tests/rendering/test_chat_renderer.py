@@ -428,6 +428,23 @@ def test_a_template_is_found_where_it_is_kept(model_folder: Folder, tmp_path: Pa
         load_renderer(tmp_path)
 
 
+def test_settings_of_a_tokenizer_file_that_cut_texts_are_left_out(model_folder: Folder, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(model_folder("smollm2") / "tokenizer.json"))
+    tokenizer.enable_truncation(4)
+    tokenizer.enable_padding(length=8)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "chat_template.jinja").write_bytes((model_folder("smollm2") / "chat_template.jinja").read_bytes())
+    seen = Observation.of("You are in the kitchen. You see a drawer 1, a fridge 2 and a sink 3.")
+    assert of(tmp_path).observation_ids(seen, after=None) == of(model_folder("smollm2")).observation_ids(
+        seen, after=None
+    )
+
+
+def test_an_id_that_the_tokenizer_does_not_know_is_shown_as_such(model_folder: Folder) -> None:
+    renderer = of(model_folder("smollm2"))
+    assert renderer.parse([renderer.vocab_size, renderer.stop_token_id], stopped=True).text == "\ufffd"
+
+
 def test_role_tokens_take_instructions_and_texts_of_others() -> None:
     from tutelage.students import student_path
 

@@ -88,8 +88,8 @@ class ChatRenderer:
         self._text_of: Callable[[Action], str] = plain_text
         self._accepted: Accepted = what_is_accepted(template)
         self._answered_by = "tool" if self._accepted.tool else "user"
-        self._opening = lru_cache(maxsize=4096)(self._write_opening)
-        self._answer = lru_cache(maxsize=16384)(self._write_answer)
+        self._opening = lru_cache(maxsize=1024)(self._write_opening)
+        self._answer = lru_cache(maxsize=4096)(self._write_answer)
         self._made = lru_cache(maxsize=16384)(self._write_action)
         stops = self._template_stops()
         ids = dict.fromkeys([*(tokens.controls[stop] for stop in stops), *eos_token_ids])
@@ -337,8 +337,8 @@ class ChatRenderer:
 
     def _opens_a_message(self, stops: Sequence[str]) -> bool:
         """Whether an answer is ended by the token that begins the next message."""
-        prompt = self._opening((("user", "x", ()),)).text
-        before = self._tokens.control_pattern.findall(prompt[: prompt.rindex("x")])
+        prompt = self._opening((("user", _WORD, ()),)).text
+        before = self._tokens.control_pattern.findall(prompt[: prompt.index(_WORD)])
         return len(stops) > 1 or before[-1:] == [stops[0]]
 
     def _proved(self, turns: Sequence[Turn], newest: Observation) -> bool:

@@ -16,6 +16,7 @@ from tutelage.types import Message
 _BETWEEN: Final = "\n\n"
 """Between the texts of two messages that become one."""
 
+_KNOWN: Final = ("system", "user", "tool", "assistant")
 _SYSTEM_LATER: Final = (("user", "system"), ("system", "user"))
 
 
@@ -39,7 +40,8 @@ class Accepted:
         """
         fitted: list[Message] = []
         for index, message in enumerate(messages):
-            role = message.role
+            # Of a role that no template knows, the text would be left out.
+            role = message.role if message.role in _KNOWN else "user"
             takes_system = self.system if opening and index == 0 else self.later_system
             if (role == "tool" and not self.tool) or (role == "system" and not takes_system):
                 role = "user"

@@ -72,8 +72,9 @@ class ChatTokens:
         self.where = where
         from tokenizers import Tokenizer
 
-        self._whole: Tokenizer = Tokenizer.from_str(tokenizer_json)
-        settings = json.loads(tokenizer_json)
+        # Settings of whoever saved the file would cut long texts, or fill up short ones, without a word.
+        settings = json.loads(tokenizer_json) | {"truncation": None, "padding": None}
+        self._whole: Tokenizer = Tokenizer.from_str(json.dumps(settings))
         self.vocabulary: dict[str, int] = self._whole.get_vocab(with_added_tokens=True)
         self.vocab_size = max(self.vocabulary.values()) + 1
         self.vocabulary_id = vocabulary_id(self.vocabulary)
@@ -97,7 +98,7 @@ class ChatTokens:
         self._section = self._within if first_only else self._plain
         self._bytes = {index: _token_bytes(token, settings, added) for token, index in self.vocabulary.items()}
         # Texts of a world repeat over and over; encoding them is the slow part of rendering.
-        self._run_ids = lru_cache(maxsize=65536)(self._encode_run)
+        self._run_ids = lru_cache(maxsize=16384)(self._encode_run)
 
     def hiding(self, contents: Iterable[str]) -> Hiding:
         """Private characters that none of the contents uses."""
@@ -122,8 +123,8 @@ class ChatTokens:
         return ids
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of ids, special tokens spelled out."""
-        return b"".join(self._bytes[index] for index in token_ids).decode("utf-8", "replace")
+        """The text of ids, special tokens spelled out. An id without a token, which a model may have, is U+FFFD."""
+        return b"".join(self._bytes.get(index, b"\xef\xbf\xbd") for index in token_ids).decode("utf-8", "replace")
 
     def _parts(self, text: str, place: Place) -> Iterator[tuple[str, str | None, Place]]:
         """Runs of text, each with the control after it (None at the end) and where it begins."""
@@ -234,7 +235,7 @@ def _token_bytes(token: str, settings: Mapping[str, Any], added: Mapping[str, An
         return token.encode("utf-8")
     kinds = {part["type"] for part in _flat(settings.get("decoder"))}
     if "ByteLevel" in kinds:
-        return bytes(_BYTE_OF[letter] for letter in token)
+        return bytes(_BYTE_OF[letter] for letter in token) if set(token) <= _BYTE_OF.keys() else token.encode("utf-8")
     if kinds & {"Metaspace", "Replace"}:
         found = _BYTE_TOKEN.fullmatch(token) if "ByteFallback" in kinds else None
         return bytes.fromhex(found[1]) if found else token.replace(_SPACE_MARK, " ").encode("utf-8")
