@@ -72,6 +72,8 @@ class FaultServer:
     reply: text of an answer, from the body of the request. None: drawn from a hash.
     logprobs: of prompts, and of sampled ids behind their prompt. top_logprobs: None, the given id is the only one told.
     vocabulary: number of ids, for sampled ids, which are drawn from a hash. decode: their text; None, `reply` says it.
+    message: whole assistant message of a chat, from the body. None: `reply` as its content.
+    sample: a prompt of ids -> sampled ids and their log-probabilities, instead of the hash. finish_reason: of all answers.
     max_context: longer prompts of ids are refused. key: what the Authorization header must hold. None: nothing.
     status: answer everything by this status and body. delay: seconds before each answer.
     """
@@ -85,6 +87,9 @@ class FaultServer:
         logprobs: Logprobs = hash_logprobs,
         top_logprobs: TopLogprobs | None = None,
         decode: Callable[[Sequence[int]], str] | None = None,
+        message: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        sample: Callable[[list[int]], tuple[list[int], list[float]]] | None = None,
+        finish_reason: str = "stop",
         vocabulary: int = 256,
         max_context: int = 4096,
         key: str | None = None,
@@ -105,6 +110,9 @@ class FaultServer:
         self.logprobs = logprobs
         self.top_logprobs = top_logprobs
         self.decode = decode
+        self.message = message
+        self.sample = sample
+        self.finish_reason = finish_reason
         self.vocabulary = vocabulary
         self.max_context = max_context
         self.key = key
@@ -278,16 +286,16 @@ class FaultServer:
         return f"reply {stable_hash(json.dumps(body, sort_keys=True)) % 10**6}"
 
     def _chat(self, body: dict[str, Any], short: bool) -> dict[str, Any]:
-        text = self._text(body)
+        text = "" if self.message is not None else self._text(body)
         usage = {"prompt_tokens": len(json.dumps(body["messages"])) // 4, "completion_tokens": len(text.split())}
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        message = {"role": "assistant", "content": text} if self.message is None else self.message(body)
+        choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
         return {"model": "fake", "choices": [] if short else [choice], "usage": usage}
 
     def _completions(self, body: dict[str, Any], short: bool) -> dict[str, Any]:
         prompt = body["prompt"]
-        ids = self._sampled(body)
-        has_ids = isinstance(prompt, list)
-        choice: dict[str, Any] = {"index": 0, "text": self._text_of(ids, body), "finish_reason": "stop"}
+        ids, sampled = self._sampled(prompt, body)
+        choice: dict[str, Any] = {"index": 0, "text": self._text_of(ids, body), "finish_reason": self.finish_reason}
         if body.get("return_token_ids"):
             choice["token_ids"], choice["prompt_token_ids"] = ids, prompt
         if body.get("prompt_logprobs") is not None:
@@ -300,20 +308,18 @@ class FaultServer:
             numbers = [*self.logprobs(prompt), -0.5]
             tokens = [f"token_id:{one}" for one in prompt]
             choice["logprobs"] = {"tokens": tokens, "token_logprobs": numbers[:-2] if short else numbers}
-        elif body.get("logprobs") is not None and has_ids:
-            numbers = list(self.logprobs([*prompt, *ids]))[len(prompt) :]
-            choice["logprobs"] = {"token_logprobs": numbers[:-1] if short else numbers}
+        elif body.get("logprobs") is not None and sampled:
+            choice["logprobs"] = {"token_logprobs": sampled[:-1] if short else sampled}
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(ids)}
         no_lists = short and "logprobs" not in choice and "prompt_logprobs" not in choice
         return {"model": "fake", "choices": [] if no_lists else [choice], "usage": usage}
 
     def _generate(self, body: dict[str, Any], short: bool) -> dict[str, Any]:
         prompt = body["input_ids"]
-        ids = self._sampled(body["sampling_params"] | {"input_ids": prompt})
-        numbers = list(self.logprobs([*prompt, *ids]))[len(prompt) :]
+        ids, numbers = self._sampled(prompt, body["sampling_params"])
         sampled = [[value, one, None] for value, one in zip(numbers, ids, strict=True)]
         meta: dict[str, Any] = {
-            "finish_reason": {"type": "stop"},
+            "finish_reason": {"type": self.finish_reason},
             "prompt_tokens": len(prompt),
             "completion_tokens": len(ids),
             "output_token_logprobs": sampled[:-1] if short else sampled,
@@ -327,10 +333,16 @@ class FaultServer:
                 meta["input_top_logprobs"] = [None, *listed[1:]]
         return {"text": self._text_of(ids, body), "output_ids": ids, "meta_info": meta}
 
-    def _sampled(self, body: dict[str, Any]) -> list[int]:
-        drawn = stable_hash(json.dumps(body, sort_keys=True))
+    def _sampled(self, prompt: list[int] | str, body: dict[str, Any]) -> tuple[list[int], list[Any]]:
+        """Ids and their log-probabilities; of a prompt of text, ids without any."""
+        if self.sample is not None and isinstance(prompt, list):
+            return self.sample(prompt)
+        drawn = stable_hash(json.dumps([prompt, body], sort_keys=True))
         most = int(body.get("max_tokens", body.get("max_new_tokens", 3)))
-        return [stable_hash(drawn, index) % self.vocabulary for index in range(min(3, most))]
+        ids = [stable_hash(drawn, index) % self.vocabulary for index in range(min(3, most))]
+        if isinstance(prompt, str):
+            return ids, []
+        return ids, list(self.logprobs([*prompt, *ids]))[len(prompt) :]
 
     def _text_of(self, ids: Sequence[int], body: dict[str, Any]) -> str:
         return self._text(body) if self.decode is None else self.decode(ids)

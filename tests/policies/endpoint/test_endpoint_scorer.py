@@ -187,7 +187,7 @@ def test_a_server_with_another_temperature_is_refused_with_the_first_positions()
     calls = itertools.count()
 
     def logprobs(ids: Sequence[int]) -> list[float | None]:
-        warm = 1.0 if next(calls) % 2 == 0 else 1.5  # sampled, then scored
+        warm = 1.5 if next(calls) % 3 == 2 else 1.0  # of three calls, the last scores a prompt
         return [None if one is None else one * warm for one in hash_logprobs(ids)]
 
     with FaultServer(logprobs=logprobs, decode=lambda ids: "") as server:
