@@ -15,8 +15,12 @@ from tutelage.errors import ConfigError, MissingExtra
 
 Row = dict[str, Any]
 
-CHUNK: Final = 64
-"""Rows that are held in memory at once."""
+CHUNK: Final = 16
+"""Rows that are read into memory at once."""
+
+_GROUP_ROWS: Final = 1000
+_GROUP_VALUES: Final = 1_000_000
+"""Rows, and values in their lists, of a row group of Parquet: at either of them it is written out."""
 
 
 class RowWriter:
@@ -34,6 +38,7 @@ class RowWriter:
         self._schema = schema
         self._count = 0
         self._waiting: list[Row] = []
+        self._values = 0
         self._tables: list[Any] = []
         self._parquet: Any = None
         self._lines: IO[bytes] | None = None
@@ -54,7 +59,8 @@ class RowWriter:
             (self._path / f"{self._count:06d}.{name}.json").write_text(data + "\n", encoding="utf-8", newline="\n")
         else:
             self._waiting.append(row)
-            if len(self._waiting) == CHUNK:
+            self._values += sum(len(value) for value in row.values() if isinstance(value, list))
+            if len(self._waiting) >= _GROUP_ROWS or self._values >= _GROUP_VALUES:
                 self._flush()
         self._count += 1
 
@@ -70,7 +76,7 @@ class RowWriter:
 
     def _flush(self) -> None:
         table = arrow_table(self._waiting, self._schema)
-        self._waiting = []
+        self._waiting, self._values = [], 0
         if self._kind == "datasets":
             self._tables.append(table)
             return
