@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,14 @@ def test_several_of_one_task_are_samples_of_it(tmp_path: Path) -> None:
         ("good.n2", "good", 2),
     ]
     assert select(got, []).ledger.dropped == {}, "none is taken for a second try of another"
+
+
+def test_names_of_files_that_are_no_utf8(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"a\xff.traj")
+    path.write_bytes((FILES / "traj" / "good.traj").read_bytes())
+    (got,), _ = imported([tmp_path])
+    assert got.trajectory_id == "a\ufffd"
+    assert got.info["source"]["file"].endswith("a\ufffd.traj")
 
 
 def test_our_own_records_come_back_and_an_id_only_once(tmp_path: Path) -> None:

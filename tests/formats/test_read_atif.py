@@ -160,6 +160,13 @@ def test_what_we_put_under_extra_comes_back(tmp_path: Path) -> None:
     assert refused.reason == "bad_extra"
 
 
+def test_switch_index_and_names_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(json.dumps(document(user("go"), agent("1"), agent("2"))) + "\nnull\n")
+    got, nothing = read(path, ReadOptions(switch_indices={"runs-1": 1}))
+    assert (got.trajectory_id, got.switch_index, nothing.reason) == ("runs-1", 1, "not_object")
+
+
 def test_ids_and_log_probabilities_of_different_length_are_a_problem(tmp_path: Path) -> None:
     bad = document(user("go"), agent("a", metrics={"completion_token_ids": [1, 2], "logprobs": [-1.0]}))
     (got,) = read(write(tmp_path / "a.json", bad))

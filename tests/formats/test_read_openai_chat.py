@@ -196,6 +196,30 @@ def test_a_named_author_is_believed_and_a_wrong_one_refused(tmp_path: Path) -> N
         read_rows(tmp_path, {"messages": [USER, {"role": "assistant", "content": "a"}]}, options=ReadOptions())
 
 
+def test_a_switch_index_of_the_row_or_of_a_side_file(tmp_path: Path) -> None:
+    messages = [one for text in "abc" for one in (USER, {"role": "assistant", "content": text})]
+    (got,) = read_rows(tmp_path, {"messages": messages, "model_switch_idx": 1}, options=ReadOptions())
+    assert [step.actor for step in got.steps] == [Actor.STUDENT, Actor.EXPERT, Actor.EXPERT]
+    assert got.switch_rule == "imported"
+    side = ReadOptions(switch_indices={"t": 2})
+    (got,) = read_rows(tmp_path, {"instance_id": "t", "messages": messages}, options=side)
+    assert got.switch_index == 2
+    (refused,) = read_rows(tmp_path, {"messages": messages, "model_switch_idx": 4})
+    assert refused.reason == "switch_index"
+
+
+def test_surrogates_spelled_inside_arguments_are_replaced_in_the_call(tmp_path: Path) -> None:
+    call = {"id": "1", "function": {"name": "f", "arguments": '{"a": "\\udc00"}'}}
+    row = {
+        "messages": [USER, {"role": "assistant", "content": None, "tool_calls": [call]}],
+        "tools": '[{"x": "\\u0000"}]',
+    }
+    (got,) = read_rows(tmp_path, row)
+    assert got.steps[0].action.call.arguments == {"a": "\ufffd"}
+    assert got.steps[0].action.raw["tool_calls"][0]["function"]["arguments"] == '{"a": "\\udc00"}'
+    assert got.info["tools"] == [{"x": "\ufffd"}]
+
+
 def test_one_json_array_is_read_by_position(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text(

@@ -164,6 +164,18 @@ def test_the_text_is_what_the_model_wrote_and_the_rewritten_turn_is_kept_apart()
     )
 
 
+def test_outer_space_is_no_rewriting_and_an_empty_response_no_text(tmp_path: Path) -> None:
+    value = json.loads((FILES / "switched.traj").read_text())
+    value["trajectory"][1]["response"] = "Now the tests.\n"
+    value["history"][6]["content"] = "I hand it in."
+    (tmp_path / "a.traj").write_text(json.dumps(value))
+    (got,) = read_swe_agent(tmp_path / "a.traj", EXPERT)
+    assert isinstance(got, Trajectory)
+    assert [step.action.text for step in got.steps[1:]] == ["Now the tests.\n", "I hand it in."]
+    assert [step.action.call and step.action.call.name for step in got.steps[1:]] == ["bash", "submit"]
+    assert all("rewritten" not in (step.action.raw or {}) for step in got.steps[1:])
+
+
 def test_demonstrations_are_seen_and_are_no_steps() -> None:
     got = read("demo.traj")
     assert len(got.steps) == 1

@@ -166,6 +166,11 @@ def clean_text(text: str) -> tuple[str, int]:
     return _UNFIT.subn(REPLACEMENT, text)
 
 
+def shown(path: Path) -> str:
+    """A path as text that fits UTF-8, whatever bytes its name has."""
+    return clean_text(str(path))[0]
+
+
 def clean_json(value: Any) -> tuple[Any, int]:
     """A JSON value with every text in it, keys too, as `clean_text` has it. Raises `Refused` where it is nested too deep.
 

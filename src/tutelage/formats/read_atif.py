@@ -10,7 +10,7 @@ call; ``tutelage_role``, ``tutelage_name``, ``tutelage_tool_call_id`` or ``tutel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,15 @@ from tutelage.formats.base import (
     ReadProblem,
     Refused,
     clean_json,
+    clean_text,
     item,
     json_from_bytes,
     lines_of,
+    shown,
     with_replaced,
 )
 from tutelage.formats.read_calls import wire_arguments
-from tutelage.formats.read_messages import ACTOR_KEY, action_of_reply, author, goal_of, reward_of, switch_of, text_of
+from tutelage.formats.read_messages import ACTOR_KEY, action_of_reply, authors, goal_of, reward_of, switch_of, text_of
 from tutelage.formats.read_rows import json_rows
 from tutelage.record_json import decode_record, encode_record
 from tutelage.store import to_json
@@ -94,11 +96,13 @@ def _first(path: Path) -> Iterator[_Waiting]:
     """The document of a file, or those of its lines."""
     lines = lines_of(path)
     first, second = next(lines, None), next(lines, None)
-    if first is None or second is None or not first.data.rstrip().endswith(b"}") or len(first.data.strip()) < 3:
+    many = first is not None and second is not None and len(first.data) > 2 and first.data.endswith(b"}")
+    if not many and path.suffix != ".jsonl":
         yield _Waiting(path, None, None, "root")
         return
     for row in json_rows(path):
-        yield _Waiting(path, row.value if row.refused is None else row.refused, None, "root", row.line)
+        nothing = Refused("not_object", "the line holds null, expected an object")
+        yield _Waiting(path, row.refused or (nothing if row.value is None else row.value), None, "root", row.line)
 
 
 def referenced_files(path: Path) -> set[Path]:
@@ -175,13 +179,16 @@ def _trajectory(
     document: dict[str, Any], one: _Waiting, options: ReadOptions, replaced: int
 ) -> tuple[Trajectory, _Parts]:
     where = f"{one.path}: {document.get('trajectory_id') or document.get('session_id') or one.role}"
-    parts = _parts(document, options, where)
-    if not parts.steps:
-        raise Refused("no_steps", "no step of source agent that is its own")
     extra = document.get("extra") or {}
-    identity = document.get("trajectory_id") or document.get("session_id") or one.path.name.split(".")[0]
+    identity = _identity(document, one)
+    task_id = str(extra.get("task_id") or extra.get("instance_id") or identity)
+    named = [(step.get("extra") or {}).get(ACTOR_KEY) for step in document["steps"] if _is_own(step)]
+    if not named:
+        raise Refused("no_steps", "no step of source agent that is its own")
+    actors, told_by = authors(named, [extra], [identity, task_id], options, where)
+    parts = _parts(document, options, actors)
     metrics = document.get("final_metrics") or {}
-    info: dict[str, Any] = {"source": {"format": NAME, "file": str(one.path)}}
+    info: dict[str, Any] = {"source": {"format": NAME, "file": shown(one.path)}}
     optional = {
         "tools": document["agent"].get("tool_definitions"),
         "model": document["agent"].get("model_name"),
@@ -195,13 +202,11 @@ def _trajectory(
         "row": {key: value for key, value in extra.items() if not key.startswith(PREFIX)},
     }
     info |= {key: value for key, value in optional.items() if value}
-    actors = [step.actor for step in parts.steps]
-    goal = goal_of(parts.steps[0].observation)
     trajectory = Trajectory(
         trajectory_id=identity,
-        task_id=str(extra.get("task_id") or extra.get("instance_id") or identity),
+        task_id=task_id,
         env=options.env or "imported",
-        goal=goal,
+        goal=goal_of(parts.steps[0].observation),
         steps=tuple(parts.steps),
         final_observation=Observation(messages=tuple(parts.seen)) if parts.seen else None,
         # The context of a document that goes on elsewhere was full: what ended here is the document, not the task.
@@ -209,7 +214,7 @@ def _trajectory(
         reward=reward_of(extra.get("reward"), "extra.reward"),
         seed=0,
         parent_id=one.parent_id,
-        **switch_of(actors, ACTOR_KEY),
+        **switch_of(actors, told_by),
         info=with_replaced(info, replaced),
     )
     told = {name: extra[PREFIX + name] for name in _TRAJECTORY_FIELDS if PREFIX + name in extra}
@@ -218,13 +223,28 @@ def _trajectory(
     return trajectory, parts
 
 
-def _parts(document: dict[str, Any], options: ReadOptions, where: str) -> _Parts:
+def _identity(document: Mapping[str, Any], one: _Waiting) -> str:
+    """The document's own id, else the file's name, with the line where it holds several."""
+    name = clean_text(one.path.name.split(".")[0])[0]
+    return str(
+        document.get("trajectory_id")
+        or document.get("session_id")
+        or (name if one.line is None else f"{name}-{one.line}")
+    )
+
+
+def _is_own(step: Mapping[str, Any]) -> bool:
+    """A step of this agent in this document: what is copied from another was made and counted there."""
+    return step["source"] == "agent" and not step.get("is_copied_context")
+
+
+def _parts(document: dict[str, Any], options: ReadOptions, actors: Sequence[Actor]) -> _Parts:
     parts = _Parts()
     for step in document["steps"]:
         copied = bool(step.get("is_copied_context"))
         parts.copied += copied
-        if step["source"] == "agent" and not copied:
-            action, actor = _action(step, options), author((step.get("extra") or {}).get(ACTOR_KEY), options, where)
+        if _is_own(step):
+            action, actor = _action(step, options), actors[len(parts.steps)]
             seen = Observation(messages=tuple(parts.seen))
             parts.steps.append(_step(seen, action, actor, step.get("extra") or {}))
             parts.seen = []

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tutelage.formats.base import Refused
+from tutelage.formats.base import Refused, clean_json
 from tutelage.types import ParsedCall
 
 
@@ -23,7 +23,8 @@ def call_of(tool_call: Any) -> ParsedCall | None:
     """
     name, arguments = _parts(tool_call)
     found = arguments_of(arguments)
-    return None if found is None else ParsedCall(name=name, arguments=found)
+    # A text of JSON may spell a lone surrogate or NUL in plain letters.
+    return None if found is None else ParsedCall(name=name, arguments=clean_json(found)[0])
 
 
 def arguments_of(arguments: Any) -> dict[str, Any] | None:

@@ -188,6 +188,15 @@ def actors_by_index(
     return [Actor.STUDENT] * told + [Actor.EXPERT] * (num_steps - told)
 
 
+def authors(
+    named: Sequence[Any], places: Sequence[Any], ids: Sequence[str], options: ReadOptions, where: str
+) -> tuple[list[Actor], str]:
+    """[N] the authors, and what told them: the steps themselves where one of them names its author, else an index."""
+    if any(one is not None for one in named):
+        return [author(one, options, where) for one in named], ACTOR_KEY
+    return actors_by_index(places, ids, len(named), options, where), options.switch_field
+
+
 def switch_of(actors: Sequence[Actor], told_by: str) -> dict[str, Any]:
     """`switch_rule` and `switch_events` of a trajectory: one event for each change of author, none with one author.
 
@@ -234,24 +243,28 @@ def trajectory_of(
     task_id: str,
     where: str,
     info: Mapping[str, Any],
+    row: Mapping[str, Any],
     reward: float | None = None,
     stop_reason: StopReason = StopReason.COMPLETED,
-    env: str = "imported",
 ) -> Trajectory:
-    """The trajectory of a list of messages. Raises `Refused` (the item) and `ConfigError` (an unknown author)."""
+    """The trajectory of a list of messages; a switch index may stand in the row.
+
+    Raises `Refused` (the item) and `ConfigError` (an unknown author).
+    """
     conversation = cut(messages)
     actions = actions_of(conversation)
-    actors = [author(reply.get(ACTOR_KEY), options, where) for reply in conversation.replies]
+    named = [reply.get(ACTOR_KEY) for reply in conversation.replies]
+    actors, told_by = authors(named, [row], [trajectory_id, task_id], options, where)
     return Trajectory(
         trajectory_id=trajectory_id,
         task_id=task_id,
-        env=options.env or env,
+        env=options.env or "imported",
         goal=goal_of(conversation.observations[0]),
         steps=steps_of(conversation, actions, actors),
         final_observation=conversation.final_observation,
         stop_reason=stop_reason,
         reward=None if stop_reason.is_infrastructure else reward,
         seed=0,
-        **switch_of(actors, ACTOR_KEY),
+        **switch_of(actors, told_by),
         info=info,
     )

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from tutelage.envs.action_formats import command_of
-from tutelage.formats.base import ReadOptions, ReadProblem, Refused, clean_json, item, json_from_bytes, with_replaced
+from tutelage.formats.base import (
+    ReadOptions,
+    ReadProblem,
+    Refused,
+    clean_json,
+    clean_text,
+    item,
+    json_from_bytes,
+    shown,
+    with_replaced,
+)
 from tutelage.formats.outcomes import Outcomes
 from tutelage.formats.read_messages import actions_of, actors_by_index, cut, goal_of, steps_of, switch_of, text_of
 from tutelage.formats.stop_reasons import mini_stop
@@ -46,10 +56,10 @@ def _trajectory(path: Path, options: ReadOptions) -> Trajectory:
     status = _text(told.get("exit_status")) or _text(exit_info.get("exit_status"))
     conversation = cut([one for one in value["messages"] if one not in exits])
     actions = [_action(one) for one in actions_of(conversation)]
-    task_id = _text(value.get("instance_id")) or path.name.split(".traj")[0]
+    task_id = _text(value.get("instance_id")) or clean_text(path.name.split(".traj")[0])[0]
     actors = actors_by_index([value, told], [task_id], len(actions), options, str(path))
     outcomes = Outcomes.beside(path, options)
-    info: dict[str, Any] = {"source": {"format": NAME, "file": str(path)}, "exit_status": status or None}
+    info: dict[str, Any] = {"source": {"format": NAME, "file": shown(path)}, "exit_status": status or None}
     submission = _text(told.get("submission")) or _text(exit_info.get("submission")) or outcomes.patch(task_id)
     model = _object(_object(told.get("config")).get("model"))
     optional = {

@@ -15,9 +15,11 @@ from tutelage.formats.base import (
     ReadProblem,
     Refused,
     clean_json,
+    clean_text,
     item,
     json_from_bytes,
     lines_of,
+    shown,
     with_replaced,
 )
 from tutelage.formats.read_messages import reward_of, trajectory_of
@@ -103,9 +105,9 @@ def trajectory_of_row(
     others = {key: value for key, value in row.items() if key not in ("messages", "conversations", "system")}
     (fit, fit_messages), replaced = clean_json([others, messages])
     own = fit.pop(OWN_KEY, None)
-    trajectory_id = _identity(fit, ID_KEYS) or f"{path.stem}-{line}"
+    trajectory_id = _identity(fit, ID_KEYS) or f"{clean_text(path.stem)[0]}-{line}"
     rewards = [reward_of(fit[key], key) for key in REWARD_KEYS if key in fit]
-    info: dict[str, Any] = {"source": {"format": format_name, "file": str(path), "line": line}}
+    info: dict[str, Any] = {"source": {"format": format_name, "file": shown(path), "line": line}}
     tools = tools_of(fit.pop("tools", None))
     if tools is not None:
         info["tools"] = tools
@@ -121,6 +123,7 @@ def trajectory_of_row(
         task_id=_identity(fit, TASK_KEYS) or trajectory_id,
         where=f"{path}, line {line}",
         info=with_replaced(info, replaced),
+        row=fit,
         reward=next((one for one in rewards if one is not None), None),
         stop_reason=StopReason(stated) if stated in list(StopReason) else StopReason.COMPLETED,
     )
@@ -151,7 +154,8 @@ def tools_of(tools: Any) -> list[Any] | None:
         return None
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise Refused("bad_tools", f"tools is {str(tools)[:60]!r}, expected a list of objects or its JSON")
-    return tools
+    found: list[Any] = clean_json(tools)[0]
+    return found
 
 
 def _identity(row: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:

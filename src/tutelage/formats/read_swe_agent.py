@@ -16,7 +16,17 @@ from typing import Any, Final
 
 from tutelage.envs.action_formats import command_of
 from tutelage.formats.align import Entry, Turn, align
-from tutelage.formats.base import ReadOptions, ReadProblem, Refused, clean_json, item, json_from_bytes, with_replaced
+from tutelage.formats.base import (
+    ReadOptions,
+    ReadProblem,
+    Refused,
+    clean_json,
+    clean_text,
+    item,
+    json_from_bytes,
+    shown,
+    with_replaced,
+)
 from tutelage.formats.outcomes import Outcomes
 from tutelage.formats.read_calls import call_of, calls_of, wire_call
 from tutelage.formats.read_messages import (
@@ -78,7 +88,7 @@ def _trajectory(path: Path, options: ReadOptions) -> Trajectory:
         "attempts_after_last_step": trailing,
         "notes": list(outcomes.notes),
     }
-    info = {"source": {"format": NAME, "file": str(path)}, "exit_status": status}
+    info = {"source": {"format": NAME, "file": shown(path)}, "exit_status": status}
     info |= {key: one for key, one in optional.items() if one}
     if reward is not None:
         info["resolved"] = reward >= 1.0
@@ -227,10 +237,11 @@ def _seen(entry: Mapping[str, Any]) -> str:
 def _action(reply: Mapping[str, Any], entry: Mapping[str, Any] | None, where: str) -> Action:
     """The text as the model wrote it; the call of that text, of the message, or the command that was executed."""
     said = text_of(reply.get("content"), where)
-    text = _response(entry) if entry is not None and entry.get("response") is not None else said
+    text = entry["response"] if entry is not None and isinstance(entry.get("response"), str) else said
+    text = text if text.strip() else said
     raw = {key: one for key, one in reply.items() if key not in ("content", "tool_calls")}
-    rewritten = text != said
-    raw["content"] = text if rewritten else reply.get("content")
+    rewritten = text.strip() != said.strip()
+    raw["content"] = reply.get("content") if text == said else text
     if rewritten:
         raw["rewritten"] = {key: reply[key] for key in ("content", "tool_calls") if reply.get(key)}
     elif reply.get("tool_calls"):
@@ -277,7 +288,7 @@ def _task_id(value: Mapping[str, Any], path: Path) -> str:
     for key in ("instance_id", "id"):
         if isinstance(value.get(key), str) and value[key]:
             return str(value[key])
-    return path.name.removesuffix(".traj") or path.stem
+    return clean_text(path.name.removesuffix(".traj") or path.stem)[0]
 
 
 def _model(replay_config: Any) -> str | None:
