@@ -127,7 +127,7 @@ def test_messages_are_proven_on_the_tokens_of_a_model(
     path = stored(tmp_path, calling('{"command": "ls"}'), Action(text="Hm. ls", command="ls"))
     written = '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'
     trained = len(written) + len("Hm. ls") + 2  # a token per character, and the stop tokens
-    for target in ("openai", "axolotl", "swift", "slime", "tinker", "llama_factory", "sharegpt", "atif"):
+    for target in ("openai", "axolotl", "swift", "slime", "tinker", "llama_factory", "sharegpt"):
         assert main(f"export {target} {path} --out {tmp_path}/{target}.jsonl --model {model}".split()) == 0
         printed = capsys.readouterr().out
         assert f"2 trained_messages, 129 tokens, {trained} trained_tokens" in printed, printed

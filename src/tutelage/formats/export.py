@@ -69,8 +69,9 @@ def export(
 
     `renderer`: of the model that will be trained; needed for tokenised targets. Without one, targets of messages are
     proven on characters in place of tokens. How it writes an action that it did not sample is its own affair (`text_of` of
-    `load_renderer`, e.g. `written_text`); a `Refused` from there skips the trajectory. `layout` is for tokenised targets. `round_weights`: weights of at least 0.5
-    count as 1, the others as 0, where a target knows only 0 and 1. `notes` open those of the ledger.
+    `load_renderer`, e.g. `written_text`); a `Refused` from there skips the trajectory. `layout` is for tokenised targets,
+    `merge` for those that take turns. `round_weights`: weights of at least 0.5 count as 1, the others as 0, where a target
+    knows only 0 and 1. `notes` open those of the ledger.
 
     Raises:
         ConfigError: an unknown target, a missing model, an output that is there already.
@@ -173,15 +174,16 @@ class _Job:
         ]
 
     def _messages(self, given: Trajectory, supervision: StepSupervision) -> list[Planned]:
-        spec, renderer = self.spec, self.renderer
+        spec = self.spec
+        renderer = None if spec.whole else self.renderer  # A record keeps what no renderer writes.
         joined = num_joined(given) if self.merge == "join" else 0
         trajectory, replaced = fit_for_utf8(merged(given) if joined else given)
         conversation = conversation_of(trajectory, supervision, whole=spec.whole)
-        if renderer is not None and not spec.whole:
+        if renderer is not None:
             check_no_drift(trajectory, renderer)
         rows = _rows(spec, conversation, trajectory)
         text: Renderer = renderer or TextRenderer()
-        compared = trajectory if renderer is not None and not spec.whole else without_sampled_ids(trajectory)
+        compared = trajectory if renderer is not None else without_sampled_ids(trajectory)
         make = partial(build_samples, compared, supervision, text, layout=spec.layout)
         samples = make() if conversation.trained else []
         if spec.layout == "whole" and not spec.whole and not _is_one_view(samples, trajectory):
