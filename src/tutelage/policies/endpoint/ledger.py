@@ -149,6 +149,10 @@ class LineFile:
                 return
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: cannot be read: {error.strerror}. Make room for it or choose another --out."
+            ) from error
         with self.path.open("rb") as file:
             file.seek(self.read_to)
             for line in file:
