@@ -176,7 +176,17 @@ def test_every_reply_has_an_outcome(text: str):
             assert same(call_of(action_of(action_format, call)), call)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "{" * 100_000 + "}" * 100_000, "<" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"a": "' * 100_000,
+        "{" * 100_000 + "}" * 100_000,
+        "<" * 100_000,
+        "```" + " " * 100_000,
+    ],
+)
 def test_deep_nesting_is_malformed_and_soon_over(text: str):
     for action_format in FORMATS:
         for spelled in (text, f"<tool_call>{text}</tool_call>", f'{{"name": "bash", "arguments": "{text}"}}'):
@@ -188,6 +198,65 @@ def test_a_number_that_python_will_not_read_is_malformed():
     text = f'{{"name": "bash", "arguments": {{"command": {digits}}}}}'
     assert JSON.apply(Action.of(text)).parse is ParseOutcome.MALFORMED
     assert TOOL_CALLS.apply(Action.of(f"<tool_call>{text}</tool_call>")).parse is ParseOutcome.MALFORMED
+
+
+def test_a_thought_has_no_tags_around_it():
+    assert unwrapped(" <think> So.\n</think>\n") == "So."
+    assert unwrapped("So.</think>") == "So."
+    assert unwrapped("<think>So.</think> or <think>not</think>") == "<think>So.</think> or <think>not</think>"
+    assert unwrapped("<think>So.") == "<think>So."
+
+
+def test_an_action_within_a_thought_is_only_thought_of():
+    text = "<think>I could <action>look</action>.</think>\n<action>go to fridge 1</action> <action>x</action>"
+    action = THINK_ACTION.apply(Action.of(text))
+    assert (action.command, action.call, action.text) == ("go to fridge 1", None, text)
+    assert THINK_ACTION.thought(text) == "I could <action>look</action>."
+    assert THINK_ACTION.apply(Action.of("I go. <action>look</action>")).command == "look"
+    for broken in (
+        "look",
+        "<action>look",
+        "look</action>",
+        "<action> </action>",
+        "<action>a<action>b</action>",
+        "<think>a",
+    ):
+        assert THINK_ACTION.apply(Action.of(broken)).parse is ParseOutcome.MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("text", "thought"),
+    [
+        ('{"thought": " Look. ", "name": "bash", "arguments": {"command": "ls"}}', "Look."),
+        ('I look.\n```json\n{"name": "bash", "arguments": {"command": "ls"}}\n```\nDone {}', "I look."),
+        ('First {x}, then {"name": "bash", "arguments": "{\\"command\\": \\"ls\\"}"} or so', "First {x}, then"),
+        ('```\n{"a": 1}\n```\n```\n{"b": 1}\n```\n{"name": "bash", "arguments": {"command": "ls"}}', None),
+        ('```python\nprint("{")\n```\n{"name": "bash", "arguments": {"command": "ls"}}', None),
+        ('{ not closed {"name": "bash", "arguments": {"command": "ls"}}', "{ not closed"),
+    ],
+)
+def test_where_a_json_object_is_looked_for(text: str, thought: str | None):
+    assert JSON.apply(Action.of(text)).call == ParsedCall(name="bash", arguments={"command": "ls"})
+    if thought is not None:
+        assert JSON.thought(text) == thought
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls",
+        "{}",
+        "[]",
+        '{"name": "bash"}',
+        '{"name": "rm", "arguments": {}}',
+        '{"name": "bash", "arguments": {"cmd": "ls"}}',
+        '{"name": "bash", "arguments": {"command": ["ls"]}}',
+        '{"name": "bash", "arguments": {"command": "ls"}',
+        '{"name": "bash", "arguments": {"command": "ls"}} {}',
+    ],
+)
+def test_json_that_makes_no_call_is_malformed(text: str):
+    assert JSON.apply(Action.of(text)).parse is ParseOutcome.MALFORMED
 
 
 # Calls that another author made

@@ -147,11 +147,15 @@ def after(thought: str, written: str) -> str:
 
 
 def unwrapped(thought: str) -> str:
-    """A thought without the think tags around it. Example: ``<think>So.</think>`` -> ``So.``"""
+    """A thought without the think tags around it. Example: ``<think>So.</think>`` -> ``So.``
+
+    The opening one may be missing: some templates write it for the model.
+    """
     thought = thought.strip()
-    inner = thought.removeprefix("<think>").removesuffix("</think>")
-    tags = len(thought) - len(inner)
-    return inner.strip() if tags == len("<think></think>") and "<think>" not in inner else thought
+    inner = thought.removesuffix("</think>")
+    if len(inner) < len(thought):
+        inner = inner.removeprefix("<think>")
+    return thought if "<think>" in inner else inner.strip()
 
 
 class Escape:

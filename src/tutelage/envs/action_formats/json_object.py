@@ -19,15 +19,19 @@ from tutelage.envs.action_formats.base import (
 )
 from tutelage.types import Action, ParsedCall
 
-_FENCED: Final = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_IN_OBJECT: Final = re.compile(r'\\.|["{}]', re.DOTALL)
+_FENCED: Final = re.compile(r"```(?:[ \t]*json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_DECODER: Final = json.JSONDecoder()
+
+_OPENING: Final = re.compile(r'\{(?=\s*["}])')
+_MOST_TRIES: Final = 200
+"""Braces of a text that may begin an object and do not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonFormat:
     """One JSON object: ``{"thought": "First look.", "name": "bash", "arguments": {"command": "ls"}}``.
 
-    The object is the whole reply; or else stands in its only fenced block; or else is the last one whose braces match.
+    The object is the whole reply; or else stands in its only fenced block; or else is the last one in the text.
     ``arguments`` is an object, or a string that holds one. Values must be JSON scalars and keep their type. Malformed: no
     such object, a tool or argument that does not exist. Other keys are ignored.
     """
@@ -75,8 +79,6 @@ def _object_in(text: str) -> tuple[dict[str, Any], str] | None:
     places = [(text, "")]
     if len(fenced) == 1:
         places.append((fenced[0][1], text[: fenced[0].start()]))
-    for begin, end in _balanced(text)[-1:]:
-        places.append((text[begin:end], text[:begin]))
     for place, before in places:
         try:
             found = json.loads(place)
@@ -84,26 +86,21 @@ def _object_in(text: str) -> tuple[dict[str, Any], str] | None:
             continue
         if isinstance(found, dict):
             return found, before
-    return None
+    return _last_object(text)
 
 
-def _balanced(text: str) -> list[tuple[int, int]]:
-    """Begin and end of each outermost piece ``{...}`` whose braces match, those inside strings apart; in one pass."""
-    open_at: list[int] = []
-    found: list[tuple[int, int]] = []
-    in_string = False
-    for mark in _IN_OBJECT.finditer(text):
-        if not open_at and mark[0] != "{":
-            continue
-        if mark[0] == '"':
-            in_string = not in_string
-        elif in_string or mark[0] not in "{}":
-            continue
-        elif mark[0] == "{":
-            open_at.append(mark.start())
+def _last_object(text: str) -> tuple[dict[str, Any], str] | None:
+    """The last JSON object within a text that is part of no other, and the text before it."""
+    last = None
+    position = failed = 0
+    # An object that does not close is read to the end of the text; one with very many of them is given up.
+    while failed < _MOST_TRIES and (opening := _OPENING.search(text, position)) is not None:
+        begin = opening.start()
+        try:
+            found, position = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            position = begin + 1
+            failed += 1
         else:
-            begin = open_at.pop()
-            while found and found[-1][0] > begin:
-                found.pop()
-            found.append((begin, mark.end()))
-    return found
+            last = found, text[:begin]
+    return last
