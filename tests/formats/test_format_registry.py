@@ -129,6 +129,15 @@ def test_several_of_one_task_are_samples_of_it(tmp_path: Path) -> None:
     assert select(got, []).ledger.dropped == {}, "none is taken for a second try of another"
 
 
+def test_what_looked_odd_is_in_the_account(tmp_path: Path) -> None:
+    value = json.loads((FILES / "mini" / "finished.traj.json").read_text())
+    for name in "ab":
+        newer = value | {"trajectory_format": "mini-swe-agent-1.9", "instance_id": name}
+        (tmp_path / f"{name}.traj.json").write_text(json.dumps(newer))
+    _, ledger = imported([tmp_path])
+    assert ledger.notes == ["2 x trajectory_format mini-swe-agent-1.9 is newer than mini-swe-agent-1.1"]
+
+
 def test_names_of_files_that_are_no_utf8(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"a\xff.traj")
     path.write_bytes((FILES / "traj" / "good.traj").read_bytes())

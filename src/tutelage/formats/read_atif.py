@@ -195,7 +195,7 @@ def _trajectory(
         "cost": metrics.get("total_cost_usd"),
         "agent": document["agent"]["name"],
         "session_id": document.get("session_id"),
-        "notes": document.get("notes"),
+        "document_notes": document.get("notes"),
         "part": None if one.role == "root" else one.role,
         "continued_in": document.get("continued_trajectory_ref"),
         "copied_steps": parts.copied,

@@ -105,7 +105,7 @@ def cut(
         else:
             if check_answers:
                 _check_answer(message, open_ids, where)
-            waiting.append(message_of(message, where))
+            waiting.append(message_of(_with_id(message, open_ids), where))
     if not cut_messages.replies:
         raise Refused("no_assistant", f"{len(messages)} messages and none of role assistant")
     cut_messages.observations.append(Observation(messages=tuple(waiting)))
@@ -120,6 +120,15 @@ def _check_answer(message: Mapping[str, Any], open_ids: list[Any] | None, where:
     if answered not in open_ids:
         raise Refused("tool_ids", f"{where}: answers call {answered!r}, expected one of {open_ids}, each once")
     open_ids.remove(answered)
+
+
+def _with_id(message: Mapping[str, Any], open_ids: list[Any] | None) -> Mapping[str, Any]:
+    """SWE-agent names the call that is answered by a list, `tool_call_ids`."""
+    ids = message.get("tool_call_ids")
+    if message["role"] != "tool" or message.get("tool_call_id") is not None or not isinstance(ids, list):
+        return message
+    answered = [one for one in ids if open_ids is not None and one in open_ids]
+    return {**message, "tool_call_id": answered[0]} if len(ids) == len(answered) == 1 else message
 
 
 def action_of_reply(message: Mapping[str, Any], where: str) -> Action:

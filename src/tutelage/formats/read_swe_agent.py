@@ -140,9 +140,7 @@ def _turns(history: Any, entries: Sequence[Mapping[str, Any]]) -> Conversation:
         messages = [one for one in history if isinstance(one, dict) and isinstance(one.get("role"), str)]
         if len(messages) != len(history):
             raise Refused("bad_role", "a message of 'history' is no object with a role", byte=0)
-        return cut(
-            [_with_ids(one) for one in messages], is_step=lambda one: not one.get("is_demo"), check_answers=False
-        )
+        return cut(messages, is_step=lambda one: not one.get("is_demo"), check_answers=False)
     turns = Conversation()
     seen = _first_query(entries)
     for index, entry in enumerate(entries):
@@ -166,14 +164,6 @@ def _first_query(entries: Sequence[Mapping[str, Any]]) -> list[Message]:
                 break
             first.append(message_of(message, f"query of entry 0, message {index}"))
     return first
-
-
-def _with_ids(message: dict[str, Any]) -> dict[str, Any]:
-    """`tool_call_ids` is how this scaffold names the call that is answered."""
-    ids = message.get("tool_call_ids")
-    if message["role"] == "tool" and "tool_call_id" not in message and isinstance(ids, list) and len(ids) == 1:
-        return {**message, "tool_call_id": ids[0]}
-    return message
 
 
 def _take_exit_notice(turns: Conversation, entries: list[dict[str, Any]], stop: StopReason) -> str | None:

@@ -22,6 +22,11 @@ Reader = Callable[[Path, ReadOptions], Iterator[Trajectory | ReadProblem]]
 
 AUTO: Final = "auto"
 
+NOTES_KEY: Final = "notes"
+"""Key of `Trajectory.info` under which a reader says what looked odd and did not stop it."""
+
+MAX_NOTES: Final = 10
+
 PARQUET_MAGIC: Final = b"PAR1"
 
 
@@ -198,6 +203,7 @@ def read_all(
     files = _roots(list(by_file), by_file)
     seen: set[str] = set()
     samples: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
     for path in files:
         used = FORMATS[by_file[path]]
         for one in _items(used, path, options):
@@ -214,7 +220,10 @@ def read_all(
                 continue
             seen.add(made.trajectory_id)
             ledger.converted(**counts_of(made))
+            told = made.info.get(NOTES_KEY)
+            notes.update(note for note in (told if isinstance(told, list) else ()) if isinstance(note, str))
             yield made
+    ledger.notes += [f"{count} x {note}" for note, count in notes.most_common(MAX_NOTES)]
 
 
 def _items(used: Format, path: Path, options: ReadOptions) -> Iterator[Trajectory | ReadProblem]:
