@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tutelage.cli.main import main
 from tutelage.errors import ConfigError, RunBudgetSpent
@@ -118,8 +119,6 @@ def test_an_episodes_budget_ends_it_as_a_limit_and_says_so(server: FaultServer, 
 
 
 def test_the_command_line_ends_with_2_and_one_paragraph(server: FaultServer, tmp_path: Path, capsys: Any):
-    import yaml
-
     path = tmp_path / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe_of(server.url, max_run_requests=2)))
     assert main(["run", str(path), "--out", str(tmp_path / "run"), "--quiet"]) == 2
@@ -170,3 +169,11 @@ def test_a_teacher_behind_an_endpoint_must_score_prompts(tmp_path: Path):
     ):
         with pytest.raises(ConfigError, match=words):
             check_recipe(with_teacher(teacher, **endpoint))
+
+
+def test_the_recipe_of_the_documentation_loads():
+    text = (Path(__file__).parents[2] / "docs/endpoints.md").read_text()
+    written = yaml.safe_load(text.split("```yaml\n")[1].split("```")[0])
+    recipe = check_recipe({"name": "documented", "env": {"name": "household"}, **written})
+    assert recipe.endpoint("gpt").max_run_cost == 300.0
+    assert recipe.endpoint("small").name == "small"
