@@ -33,11 +33,11 @@ from tutelage.types import (
 REASONS = {
     "no_trained_step", "reasoning_content", "call_without_id", "unanswered_call", "unmatched_answer", "arguments_not_json",
     "consecutive_actions", "empty_reply", "empty_trained_message", "untrained_turn", "several_calls", "text_beside_a_call",
-    "not_alternating", "unknown_role", "fractional_weight",
+    "not_alternating", "unknown_role", "fractional_weight", "shared_border",
 }  # fmt: skip
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8) | st.sampled_from(
-    ["<|im_end|>", "</tool_call>", "\n", "\u2028", "🙂", '{"a": 1}', "null"]
+    ["<|im_end|>", "</tool_call>", "\n", "\u2028", "🙂", '{"a": 1}', "null", "[1]"]
 )
 values = st.none() | st.booleans() | st.integers(-9, 9) | texts
 arguments = st.dictionaries(texts, values | st.lists(values, max_size=2), max_size=2).map(json.dumps) | st.sampled_from(

@@ -25,7 +25,7 @@ def openai_row(conversation: Conversation) -> dict[str, Any]:
 def axolotl_row(conversation: Conversation) -> dict[str, Any]:
     """Axolotl: ``train`` true or false on every message, so that no default decides.
 
-    Refused: a trained message without text and without a call, for Axolotl looks for where its text stands.
+    Refused: what Axolotl would not find, see `check_text`.
     """
     check_text(conversation)
     return _row(conversation, [{"train": on} for _, on in _flags(conversation)])
@@ -63,11 +63,18 @@ TINKER_CONFIG = "train_on_what: CUSTOMIZED  # tinker_cookbook.renderers.TrainOnW
 
 
 def check_text(conversation: Conversation) -> None:
-    """Every trained message has a text or a call: Axolotl looks for where it stands, and trains none without a place."""
+    """Axolotl finds each trained message: by where the conversation differs from one with ``[[dummy_message]]`` in its place.
+
+    Refused: a message without text and without a call (no place), and a text that begins or ends as the dummy does (the
+    token that they share would not be trained).
+    """
     for index in sorted(conversation.trained):
         message = conversation.messages[index]
-        if not message["content"] and not message.get("tool_calls"):
+        text, calls = message["content"] or "", message.get("tool_calls")
+        if not text and not calls:
             raise Refused("empty_trained_message", f"message {index}: Axolotl trains no message without text")
+        if text.startswith("[") or (text.endswith("]") and not calls):
+            raise Refused("shared_border", f"message {index}: Axolotl would not train the bracket at its border")
 
 
 def check_calls(messages: Sequence[dict[str, Any]]) -> None:
