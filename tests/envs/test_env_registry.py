@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from tutelage.envs.action_formats import ThinkActionFormat
 from tutelage.envs.household.env import HouseholdEnv
-from tutelage.envs.registry import ENVIRONMENTS, environment_names, find_environment, load_place, make_env
+from tutelage.envs.registry import (
+    ENVIRONMENTS,
+    action_format_for,
+    environment_names,
+    find_environment,
+    load_place,
+    make_env,
+)
+from tutelage.envs.repo.settings import FORMATS
+from tutelage.envs.search.env import ACTION_FORMAT as SEARCH_FORMAT
 from tutelage.errors import ConfigError
 from tutelage.tasks.registry import load_tasks
 from tutelage.types import Task
@@ -37,8 +47,40 @@ def test_every_place_of_every_environment_is_there(name: str) -> None:
     spec = ENVIRONMENTS[name]
     assert spec.name == name
     places = [spec.env, spec.tasks, *spec.experts.values(), *spec.footprints.values()]
-    for place in [*places, *filter(None, [spec.planner, spec.reads, spec.instructions])]:
+    for place in [*places, *filter(None, [spec.planner, spec.reads, spec.instructions, spec.instructions_of])]:
         assert load_place(place)
+
+
+def test_the_action_format_of_a_task() -> None:
+    (task,) = load_tasks("repo", "train", start=0, count=1, action_format="tool_calls")
+    assert action_format_for(task) is FORMATS["tool_calls"]
+    assert action_format_for(Task(task_id="s", env="search", goal="")) is SEARCH_FORMAT
+    (task,) = load_tasks("household", "train", start=0, count=1)
+    assert action_format_for(task) is None
+
+
+def test_the_action_format_of_an_environment_that_alone_can_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "telling_world.py").write_text(
+        "from tutelage.envs.action_formats import ThinkActionFormat\n"
+        "from tutelage.envs.registry import EnvSpec\n"
+        "from tutelage.testing import CountingEnv\n"
+        "made = []\n"
+        "def make(task):\n"
+        "    env = CountingEnv(task)\n"
+        "    env.action_format = ThinkActionFormat()\n"
+        "    made.append(env)\n"
+        "    return env\n"
+        "ENVIRONMENT = EnvSpec(name='telling_world', summary='counts', env='telling_world:make', tasks='telling_world:x')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        task = Task(task_id="t", env="telling_world", goal="")
+        assert action_format_for(task) == action_format_for(task) == ThinkActionFormat()
+        assert len(import_module("telling_world").made) == 1
+    finally:
+        sys.modules.pop("telling_world", None)
 
 
 def test_a_package_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

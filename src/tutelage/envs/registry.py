@@ -244,13 +244,22 @@ def make_env(task: Task) -> Env:
 
 
 def action_format_for(task: Task) -> ActionFormat | None:
-    """The format in which a task's environment reads actions, without making it. None: its actions are plain commands.
+    """The format in which a task's environment reads actions. None: its actions are plain commands.
 
-    An environment whose format is a matter of the task has a static method ``format_of(task)`` besides the attribute.
+    Known without making the environment where its class has the attribute `action_format`, or, if that is a matter of the
+    task, a static method ``format_of(task)``. Otherwise one is made and closed again, once per process.
     """
     made = _class_of(task.env, task.task_id)
     of_task: Callable[[Task], ActionFormat | None] | None = getattr(made, "format_of", None)
-    return action_format_of(made) if of_task is None else of_task(task)
+    if of_task is not None:
+        return of_task(task)
+    if hasattr(made, "action_format"):
+        return action_format_of(made)
+    if task.env not in _FOUND_FORMATS:
+        env = made(task)
+        _FOUND_FORMATS[task.env] = action_format_of(env)
+        env.close()
+    return _FOUND_FORMATS[task.env]
 
 
 def load_place(place: str) -> Any:
@@ -267,6 +276,10 @@ def load_place(place: str) -> Any:
         raise ConfigError(f"{place}: no module {error.name}. Install its package, or run where it lies.") from None
     except AttributeError:
         raise ConfigError(f"{place}: module {module} has no {name!r}.") from None
+
+
+_FOUND_FORMATS: Final[dict[str, ActionFormat | None]] = {}
+"""By name of environment, where only the environment itself can tell."""
 
 
 @lru_cache(maxsize=64)
