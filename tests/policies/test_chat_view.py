@@ -208,6 +208,9 @@ def test_reasoning_is_what_stands_before_the_call_in_any_format():
     call = ParsedCall(name="search", arguments={"query": "Emma"})
     for text in ("Hm.\n<search>Emma</search>", "Hm. <tool_call>..", "<think>Hm.</think><action>x</action>", "Hm."):
         assert reasoning_of(Action(text=text, command="c", call=call)) == "Hm."
+    said = '{"thought": "Hm.", "name": "search", "arguments": {"query": "Emma"}}'
+    assert reasoning_of(Action(text=said, command="c", call=call)) == "Hm."
+    assert text_in(SEARCH, Action(text=said, command="c", call=call)) == "Hm.\n<search>Emma</search>"
     assert reasoning_of(Action.of("look")) == ""
     assert reasoning_of(Action(text="Hm.\nlook", command="look")) == "Hm."
 

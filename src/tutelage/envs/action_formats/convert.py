@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tutelage.envs.action_formats.base import ACT, ActionFormat, call_of, malformed, unwrapped
+from tutelage.envs.action_formats.json_object import object_in, thought_of
 from tutelage.errors import ConfigError
 from tutelage.types import Action, ParsedCall, ParseOutcome
 
@@ -57,6 +58,9 @@ def reasoning_of(action: Action, action_format: ActionFormat | None = None) -> s
     tag = re.search(rf"{_CALL_MARKS}|<{re.escape(call.name)}>", action.text)
     if tag is not None:
         return unwrapped(action.text[: tag.start()])
+    found = object_in(action.text)
+    if found is not None and found[0].get("name") == call.name:
+        return thought_of(*found)
     return _before_command(action)
 
 

@@ -60,20 +60,22 @@ class JsonFormat:
 
     def thought(self, text: str) -> str:
         """The text before the object, then its `thought`."""
-        found = _object_in(text)
-        if found is None:
-            return unwrapped(text)
-        value, before = found
-        inner = value.get("thought")
-        parts = [unwrapped(before), inner.strip() if isinstance(inner, str) else ""]
-        return "\n".join(part for part in parts if part)
+        found = object_in(text)
+        return unwrapped(text) if found is None else thought_of(*found)
 
     def _find(self, text: str) -> ParsedCall | None:
-        found = _object_in(text)
+        found = object_in(text)
         return None if found is None else call_from(self.tools, found[0])
 
 
-def _object_in(text: str) -> tuple[dict[str, Any], str] | None:
+def thought_of(value: Mapping[str, Any], before: str) -> str:
+    """What an object and the text before it say besides the call."""
+    inner = value.get("thought")
+    parts = [unwrapped(before), inner.strip() if isinstance(inner, str) else ""]
+    return "\n".join(part for part in parts if part)
+
+
+def object_in(text: str) -> tuple[dict[str, Any], str] | None:
     """The JSON object of a reply, and the text before it."""
     fenced = list(_FENCED.finditer(text))
     places = [(text, "")]
