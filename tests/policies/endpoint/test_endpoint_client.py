@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tutelage.errors import EndpointError, EpisodeBudgetSpent, RunBudgetSpent
+from tutelage.errors import EndpointError, EpisodeBudgetSpent, MissingExtra, RunBudgetSpent
 from tutelage.policies.endpoint import EndpointClient, EndpointConfig
 from tutelage.policies.endpoint.ledger import read_requests
 from tutelage.testing.fault_drill import EXPECTED, fault_drill
@@ -247,6 +249,44 @@ def test_closing_leaves_no_thread_and_the_client_starts_anew():
         assert client.chat(HELLO).text
         client.close()
     assert threading.active_count() == before
+
+
+def test_a_forgotten_client_leaves_no_thread():
+    before = threading.active_count()
+    with FaultServer() as server:
+        client = client_of(server)
+        client.chat(HELLO)
+        del client
+        gc.collect()
+    assert threading.active_count() == before
+
+
+def test_the_id_goes_as_user_too_where_that_is_wanted():
+    with FaultServer(faults={"500": 0.7}, seed=3) as server:
+        client = client_of(server, send_user=True, max_tries=20)
+        answer = client.chat(HELLO)
+        client.close()
+    assert len(server.bodies) > 1
+    assert {body["user"] for body in server.bodies} == {answer.request_id} == set(server.seen)
+
+
+def test_further_keys_are_sent_and_null_takes_one_out():
+    with FaultServer() as server:
+        client = client_of(server, extra_body={"max_tokens": None, "max_completion_tokens": 9, "top_k": -1})
+        client.chat(HELLO)
+        client.close()
+    [body] = server.bodies
+    assert "max_tokens" not in body
+    assert (body["max_completion_tokens"], body["top_k"]) == (9, -1)
+
+
+def test_without_its_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    client = EndpointClient(EndpointConfig(url="http://127.0.0.1:9", model="m"))
+    with pytest.raises(
+        MissingExtra, match=r'an endpoint needs the extra .serve.* Run: pip install "tutelage\[serve\]"'
+    ):
+        client.chat(HELLO)
 
 
 def test_the_key_is_sent_and_stands_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -154,7 +154,8 @@ def read_llama_cpp(data: Mapping[str, Any], request_id: str) -> Completion:
     listed = data.get("completion_probabilities")
     numbers = None
     if isinstance(listed, list):
-        numbers = [one.get("logprob") for one in listed]
+        # Older versions tell probabilities of another kind.
+        numbers = [one["logprob"] for one in listed] if all("logprob" in one for one in listed) else None
         ids = _ids([one.get("id") for one in listed]) if ids is None else ids
     cut = data.get("stop_type") == "limit" or data.get("stopped_limit") is True
     return Completion(

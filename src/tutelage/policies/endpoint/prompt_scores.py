@@ -2,9 +2,9 @@
 
     vllm      /v1/completions  prompt_logprobs: k     choices[0].prompt_logprobs[t] = {id: {logprob, ...}, ...}
     sglang    /generate        logprob_start_len: 0   meta_info.input_token_logprobs[t] = [logprob, id, text]
-    openai    /v1/completions  echo, logprobs: k      choices[0].logprobs.token_logprobs[t], .tokens[t]
+    others    /v1/completions  echo, logprobs: k      choices[0].logprobs.token_logprobs[t], .tokens[t]
 
-In each, entry t belongs to id t, and the first is null: nothing precedes the first id.
+The last is the shape of OpenAI's old completions, which some servers over llama.cpp have. In each, entry t belongs to id t, and the first is null: nothing precedes the first id.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from tutelage.policies.endpoint.prompt_scores import PromptScores, read_scores, 
 from tutelage.policies.endpoint.tokenizer import renderer_of
 from tutelage.types import stable_hash
 
-SCORING_SERVERS: Final = ("vllm", "sglang", "openai")
+SCORING_SERVERS: Final = ("vllm", "sglang", "openai", "llama_cpp")
 TOPK_SERVERS: Final = ("vllm", "sglang")
 
 
@@ -36,7 +36,7 @@ class EndpointScorer:
     config.tokenizer names a model folder with the server's tokenizer; its ids must be the student's. temperature is 1:
     servers give softmax(logits).
 
-    Raises ConfigError for a server without such log-probabilities (`transformers`, `llama_cpp`).
+    Raises ConfigError for a server without such log-probabilities (`transformers`).
     """
 
     temperature = 1.0
@@ -52,7 +52,7 @@ class EndpointScorer:
         if config.server not in SCORING_SERVERS:
             raise ConfigError(
                 f"endpoint '{config.name}': server '{config.server}' gives no log-probabilities of a prompt, so it cannot "
-                f"score. Servers that do: {', '.join(SCORING_SERVERS)} (openai: those that know 'echo' with 'logprobs')."
+                f"score. Servers that do: {', '.join(SCORING_SERVERS)} (openai, llama_cpp: those that know 'echo' with 'logprobs')."
             )
         self.config = config
         self.name = name or config.name

@@ -58,8 +58,12 @@ class LoopThread:
         self._free: list[Any] = []
         self._verify = httpx.create_ssl_context()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tutelage-endpoint", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tutelage-endpoint", daemon=True)
         self._thread.start()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -110,14 +114,13 @@ class LoopThread:
 
     def close(self) -> None:
         """End all that is under way, close connections, end the thread. Twice is fine."""
-        if self._loop.is_closed():
+        if not self._thread.is_alive():
             return
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(GRACE_SECONDS + 5.0)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5.0)
-        if not self._loop.is_running():
-            self._loop.close()
+        ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        ending.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
+        # A forgotten client may be collected by this very thread, which cannot wait for itself.
+        if threading.current_thread() is not self._thread:
+            self._thread.join(GRACE_SECONDS + 5.0)
 
     async def _end(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
