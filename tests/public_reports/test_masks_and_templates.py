@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from tutelage.cli.main import main
 from tutelage.errors import ExportError, RenderError, SupervisionError
 from tutelage.formats.export import TARGETS, export
-from tutelage.formats.write_tokens import read_rows
+from tutelage.formats.row_files import read_rows
 from tutelage.policies.base import PartialTrajectory
 from tutelage.rendering.base import Renderer
 from tutelage.rendering.chat_template import ChatTemplate
