@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_d1_parquet_invents_no_null_and_no_type(fixtures: Path, tmp_path: Path) 
     """verifiers#547, #418, axolotl#2909, #3238, PR #3136, ms-swift PR #10125: Arrow gave every row the others' keys."""
     given_rows = trajectories(fixtures / "rows" / "mixed_arguments.jsonl")
     out = tmp_path / "rows.parquet"
-    export("messages", given_rows, out, supervise=all_steps)
+    export("parquet", given_rows, out, supervise=all_steps)
     back = [one for one in read_parquet(out, EXPERT) if isinstance(one, Trajectory)]
     assert [said(one) for one in back] == [said(one) for one in given_rows]
     assert [one.info.get("tools") for one in back] == [one.info.get("tools") for one in given_rows]
@@ -94,7 +95,7 @@ def test_d1_any_arguments_side_by_side(
     given_rows = [called(index, text) for index, text in enumerate(written)]
     if any("\\ud" in text or "\\u0000" in text for text in written):
         return  # Lone surrogates and NUL are D5's.
-    export("messages", given_rows, folder / "rows.parquet", supervise=all_steps)
+    export("parquet", given_rows, folder / "rows.parquet", supervise=all_steps)
     back = [one for one in read_parquet(folder / "rows.parquet", EXPERT) if isinstance(one, Trajectory)]
     calls = [(one.steps[0].action.raw or {})["tool_calls"][0]["function"]["arguments"] for one in back]
     assert calls == written
@@ -299,7 +300,7 @@ def test_d5_a_record_of_such_text_goes_through_the_command_line(tmp_path: Path) 
     for encoding in ("utf-8", "ascii"):
         done = subprocess.run(
             [sys.executable, "-m", "tutelage", "show", str(path)],
-            capture_output=True, check=False, env={"PYTHONIOENCODING": encoding, "PATH": ""},
+            capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": encoding},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr.decode()
         assert rb"a\udc00b" in done.stdout

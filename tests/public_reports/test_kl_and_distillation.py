@@ -268,6 +268,20 @@ def test_k6_what_a_teacher_calls_impossible_gives_no_nan(name: str) -> None:
     assert bool(torch.isfinite(logits.grad).all())
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, loss in losses.DISTILL_LOSSES.items() if loss.full and "fkl" not in name]
+)
+def test_k6_a_token_that_the_student_cannot_say_has_no_gradient(name: str) -> None:
+    """verl PR #5041: the value was masked and its gradient was not: 0 times infinity again, one line further on."""
+    logits = torch.tensor([[0.3, -0.2, -math.inf]], dtype=torch.float64, requires_grad=True)
+    value = losses.DISTILL_LOSSES[name].function(logits.log_softmax(-1), log([0.6, 0.3, 0.1])).sum()
+    value.backward()
+    assert math.isfinite(value.item())
+    assert logits.grad is not None
+    assert bool(torch.isfinite(logits.grad).all())
+    assert logits.grad[0, 2] == 0.0
+
+
 def test_k6_an_infinite_loss_is_refused_before_it_reaches_the_weights(
     make_decoder: Callable[..., Any], make_sample: Callable[..., TrainingSample]
 ) -> None:
@@ -280,8 +294,10 @@ def test_k6_an_infinite_loss_is_refused_before_it_reaches_the_weights(
         updater.accumulate(taught_rows([make_sample("s", 3, 4)]))
 
 
-def distilling(model: Any, loss: str, teacher: Callable[[Sequence[Row]], Tensor] | None = None) -> Updater:
-    config = RLConfig(distill_coefficient=0.5, reference_coefficient=0.0, row_layout="padded")
+def distilling(
+    model: Any, loss: str, teacher: Callable[[Sequence[Row]], Tensor] | None = None, coefficient: float = 0.5
+) -> Updater:
+    config = RLConfig(distill_coefficient=coefficient, reference_coefficient=0.0, row_layout="padded")
     return Updater(TrainedPositions(model), config, DistillTerm.of(loss), teacher)
 
 
@@ -316,6 +332,15 @@ def test_k8_the_share_of_each_component_is_told(
     untaught = distilling(make_decoder(), "k1_pg").accumulate(taught_rows([make_sample("s", 3, 4)], taught=False))
     assert "distill/share" not in untaught
     assert untaught["pg/share"] == 1.0
+    # And what is told is what happens: the gradient grows with the coefficient.
+    none, half, whole = (gradient_at(make_decoder(), value, make_sample("s", 3, 4)) for value in (0.0, 0.5, 1.0))
+    assert (half - none).abs().max() > 1e-3
+    assert torch.allclose(whole - none, 2 * (half - none), rtol=1e-4, atol=1e-6)
+
+
+def gradient_at(model: Any, coefficient: float, sample: TrainingSample) -> Tensor:
+    distilling(model, "k1_pg", coefficient=coefficient).accumulate(taught_rows([sample]))
+    return torch.cat([one.grad.flatten() for one in model.parameters()])
 
 
 class SilentGuide:
@@ -360,15 +385,20 @@ def test_k8_the_sampler_plays_with_the_weights_that_were_updated(tmp_path: Path)
     """ms-swift#9855: the adapter was trained and never sent to the engine, which went on with the first weights."""
     tasks = load_tasks("household", "train", 0, 1, size="small", max_steps=4)
     start = student_path("builtin:household_tiny")
-    train_rl(start, tasks, RLConfig(num_rounds=2, **SHORT), tmp_path / "out")
-    versions, recorded = [], []
-    for round_index in range(2):
-        played = read_records(tmp_path / "out" / "rounds" / f"{round_index:05d}.jsonl", "trajectory")
-        versions.append({step.policy_version for one in played for step in one.steps})
-        recorded.append([step.action for one in played for step in one.steps])
+    options = {**SHORT, "group_size": 4, "learning_rate": 1e-2, "temperature": 1.5}
+    train_rl(start, tasks, RLConfig(num_rounds=2, **options), tmp_path / "out")
+    played = [
+        read_records(tmp_path / "out" / "rounds" / f"{round_index:05d}.jsonl", "trajectory") for round_index in range(2)
+    ]
+    versions = [{step.policy_version for one in round for step in one.steps} for round in played]
     assert versions == [{"household_tiny@round-0"}, {"household_tiny@round-1"}]
     rows = [json.loads(line)["values"] for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[0]["grad_norm"] > 1e-3, "the first round has changed the weights"
     # The first ratio of a round compares who played with who is trained: 1 only if they are the same weights.
     assert [row["pg/first_ratio"] for row in rows] == pytest.approx([1.0, 1.0], abs=1e-4)
-    assert rows[1]["grad_norm"] != rows[0]["grad_norm"]
-    assert all(action.rollout_logprobs for actions in recorded for action in actions)
+    # Scored with the first weights, the second round's actions have other log-probabilities than they were played with.
+    scorer = LocalScorer(start, temperature=1.5, device="cpu")
+    [scores], _ = score_steps(played[1][:1], None, scorer, load_renderer(start))
+    before = [value for step in scores.logprobs for value in step or ()]
+    then = [value for step in played[1][0].steps for value in step.action.rollout_logprobs or ()]
+    assert np.abs(np.array(before) - np.array(then)).max() > 1e-3
