@@ -100,6 +100,27 @@ def test_refusals(command: str, code: int, words: str, stored: Path, capsys: pyt
     assert words in printed.out + printed.err
 
 
+def test_a_dry_run_shows_the_first_episode_and_keeps_nothing(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(stored.parent.iterdir())
+    assert main(f"export openai {stored} --out {stored.parent}/o.jsonl --dry-run".split()) == 0
+    assert capsys.readouterr().out.splitlines()[:6] == [
+        "a.test.s0.n0.a0",
+        "    user       see 0",
+        "    assistant  act 0",
+        "    user       see 1",
+        "  * assistant  act 1",
+        "openai: 4 read = 3 converted + 1 no_trained_step; 3 rows, 16 messages, 6 trained_messages, 624 characters, "
+        "236 trained_characters",
+    ]
+    assert sorted(stored.parent.iterdir()) == before
+
+
+def test_more_skipped_than_allowed(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"export openai {stored} --out {stored.parent}/o.jsonl --force --max-skipped"
+    assert [main([*command.split(), bound]) for bound in ("0", "1")] == [3, 0]
+    assert "1 no_trained_step" in capsys.readouterr().out
+
+
 def test_the_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,9 +63,15 @@ def export(
     count: Annotated[
         int | None, typer.Option("--count", min=1, help="verl: only the first tasks of NAME:SPLIT.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Do and prove all of it, show the first episode, keep no file.")
+    ] = False,
+    max_skipped: Annotated[
+        int | None, typer.Option("--max-skipped", min=0, help="Exit with code 3 if more trajectories are skipped.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what stands under the name.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
-) -> None:
+) -> int:
     """Write training data for another tool, read it back by that tool's rules, and keep it only if it says the same."""
     from tutelage.formats.export import export
     from tutelage.formats.export_records import export_native, export_verl
@@ -72,7 +79,7 @@ def export(
 
     if target == "list":
         _print_targets()
-        return
+        return 0
     if target not in (*TARGETS, "native", "verl"):
         raise ConfigError.unknown("export: target", target, (*TARGETS, "native", "verl"))
     if not source or out is None:
@@ -85,37 +92,47 @@ def export(
     ):
         if value not in known:
             raise ConfigError.unknown(f"export: --{option}", value, known)
-    if target == "verl":
-        _tell(export_verl(_tasks(source, count), out, force=force), out, as_json)
-        return
-    # What a limit ended is no example to learn from, unless it is asked for; records keep everything.
-    record = target == "native" or TARGETS[target].whole
-    wanted = select if select is not None else "none" if record else DEFAULT_SELECT
-    trajectories = _selected(_trajectories(source, name), wanted)
-    supervise = _supervise(mask, supervision)
-    if target == "native":
-        _tell(export_native(trajectories, out, supervise=supervise, force=force), out, as_json)
-        return
-    notes: list[str] = []
-    renderer = None
-    if model is not None:
-        tokenised = TARGETS[target].sample_row is not None
-        # Messages say their calls themselves; the style serves only to compare tokens.
-        style: CallStyle = "tool_call" if calls == "tool_call" or not tokenised else "refuse"
-        renderer = _renderer(model, text, style, list(trajectories) if tokenised else [], notes)
-    ledger = export(
-        target,
-        trajectories,
-        out,
-        supervise=supervise,
-        renderer=renderer,
-        layout="per_step" if layout == "per_step" else "whole",
-        merge="join" if merge == "join" else "reject",
-        round_weights=round_weights,
-        force=force,
-        notes=notes,
-    )
-    _tell(ledger, out, as_json)
+
+    def write(to: Path) -> FormatLedger:
+        if target == "verl":
+            return export_verl(_tasks(source, count), to, force=force)
+        # What a limit ended is no example to learn from, unless it is asked for; records keep everything.
+        record = target == "native" or TARGETS[target].whole
+        wanted = select if select is not None else "none" if record else DEFAULT_SELECT
+        trajectories = _selected(_trajectories(source, name), wanted)
+        supervise = _supervise(mask, supervision)
+        if dry_run:
+            _show_first(trajectories, supervise)
+        if target == "native":
+            return export_native(trajectories, to, supervise=supervise, force=force)
+        notes: list[str] = []
+        renderer = None
+        if model is not None:
+            tokenised = TARGETS[target].sample_row is not None
+            # Messages say their calls themselves; the style serves only to compare tokens.
+            style: CallStyle = "tool_call" if calls == "tool_call" or not tokenised else "refuse"
+            renderer = _renderer(model, text, style, trajectories if tokenised else (), notes)
+        return export(
+            target,
+            trajectories,
+            to,
+            supervise=supervise,
+            renderer=renderer,
+            layout="per_step" if layout == "per_step" else "whole",
+            merge="join" if merge == "join" else "reject",
+            round_weights=round_weights,
+            force=force,
+            notes=notes,
+        )
+
+    if dry_run:
+        with tempfile.TemporaryDirectory() as folder:
+            ledger = write(Path(folder) / out.name)
+            ledger.notes = [note for note in ledger.notes if folder not in note]  # of files that were written beside
+    else:
+        ledger = write(out)
+    _tell(ledger, None if dry_run else out, as_json)
+    return 3 if max_skipped is not None and sum(ledger.skipped.values()) > max_skipped else 0
 
 
 def _print_targets() -> None:
@@ -199,7 +216,7 @@ def _supervise(mask: str, supervision: Path | None) -> Callable[[Trajectory], St
     return look_up
 
 
-def _renderer(model: str, text: str, style: CallStyle, shown: list[Trajectory], notes: list[str]) -> Renderer:
+def _renderer(model: str, text: str, style: CallStyle, shown: Iterable[Trajectory], notes: list[str]) -> Renderer:
     """The renderer of the model, told the tools that the agents had, where its template asks for them."""
     from functools import partial
 
@@ -223,15 +240,32 @@ def _renderer(model: str, text: str, style: CallStyle, shown: list[Trajectory], 
     return load_renderer(folder, text_of=text_of)
 
 
-def _tell(ledger: FormatLedger, out: Path, as_json: bool) -> None:
+def _show_first(trajectories: Iterable[Trajectory], supervise: Callable[[Trajectory], StepSupervision]) -> None:
+    """The first episode of which something is learnt, line by line; a star marks what is."""
+    from tutelage.formats.base import Refused
+    from tutelage.formats.write_messages import conversation_of
+
+    for trajectory in trajectories:
+        try:
+            conversation = conversation_of(trajectory, supervise(trajectory))
+        except Refused:
+            continue
+        print(trajectory.trajectory_id)
+        for message, weight in zip(conversation.messages, conversation.weights, strict=True):
+            said = " ".join((message["content"] or "").split())
+            calls = "".join(f" [{call['function']['name']}]" for call in message.get("tool_calls", ()))
+            print(f"  {'*' if weight > 0.0 else ' '} {message['role']:<10} {said[:90]}{calls}")
+        return
+
+
+def _tell(ledger: FormatLedger, out: Path | None, as_json: bool) -> None:
     for problem in ledger.problems[:5]:
         print(f"skipped  {problem}", file=sys.stderr)
     if len(ledger.problems) > 5:
-        print(
-            f"skipped  ... and {len(ledger.problems) - 5} more, in {out.with_suffix('.ledger.json')}", file=sys.stderr
-        )
+        print(f"skipped  ... and {len(ledger.problems) - 5} more, in the ledger", file=sys.stderr)
     if as_json:
         print(json.dumps(ledger.to_json()))
         return
     print(ledger)
-    print(f"-> {out}   ledger {out.with_suffix('.ledger.json')}")
+    if out is not None:
+        print(f"-> {out}   ledger {out.with_suffix('.ledger.json')}")
