@@ -22,9 +22,10 @@ from judge_cases.answers import python_cases, search_cases
 from judge_cases.base import Case, CasePolicy
 from judge_cases.games import household_cases, shop_cases
 from judge_cases.repo import repo_cases
+from judge_cases.unseen import unseen_cases
 from machine import machine
 from tutelage.envs.registry import make_env
-from tutelage.evaluation.judge.agreement import Agreement, agreement_of
+from tutelage.evaluation.judge.agreement import agreement_of
 from tutelage.evaluation.judge.base import Judge, judge_all
 from tutelage.evaluation.judge.rules import RulesJudge
 from tutelage.evaluation.judge.taxonomy import population
@@ -36,7 +37,8 @@ from tutelage.types import Actor, FailureCategory, Judgement, StopReason, Trajec
 RESULTS = Path(__file__).parent / "results" / "judge_agreement.md"
 
 
-def cases() -> Iterator[Case]:
+def first_cases() -> Iterator[Case]:
+    """Those that the rules were mended on."""
     yield from household_cases()
     yield from shop_cases()
     yield from search_cases()
@@ -65,7 +67,7 @@ def main() -> None:
     parser.add_argument("--answer", default="json")
     wanted = parser.parse_args()
     started = time.monotonic()
-    played = [(case, play(case, number)) for number, case in enumerate(cases())]
+    played = [(case, play(case, number)) for number, case in enumerate([*first_cases(), *unseen_cases()])]
     seconds = time.monotonic() - started
     failed = {one.trajectory_id for one in population(one for _, one in played).unresolved}
     unfit = [case.name for case, one in played if one.trajectory_id not in failed]
@@ -83,7 +85,13 @@ def main() -> None:
 
             judges.append(endpoint_judge(wanted.url, wanted.model, api_key_env=wanted.api_key_env, form=wanted.answer))
         store = RecordStore(out / "judgements.jsonl", "judgement")
-        parts = [section(judge, played, labels, store) for judge in judges]
+        seen = [(case, one) for case, one in played if not case.name.startswith("unseen-")]
+        unseen = [(case, one) for case, one in played if case.name.startswith("unseen-")]
+        parts = [
+            section(f"Judge `{judge.name}`, {title}", judge, some, labels, store)
+            for judge in judges
+            for title, some in (("first cases", seen), ("unseen cases", unseen))
+        ]
     counts = Counter(case.task.env for case, _ in played)
     head = (
         "# Agreement of the judge with failures built on purpose\n\n"
@@ -91,8 +99,10 @@ def main() -> None:
         f"Machine: {machine()}  \n"
         f"{len(played)} failed episodes ({', '.join(f'{number} {env}' for env, number in counts.items())}), played in "
         f"{seconds:.0f} s. Labels say what the script does on purpose (`benchmarks/judge_cases/`).\n\n"
-        "Scripts fail in a purer way than models do, and were written by the same hand as the rules, so these figures are "
-        "an upper bound of what rules do on real failures.\n"
+        "The *first cases* are those on which the rules were mended: before that, 77 of 105 agreed (kappa 0.698; two of the "
+        "cases were mended too, since their windows never were full). The *unseen cases* were written afterwards, and the "
+        "rules were not changed for them. Scripts fail in a purer way than models do and were written by the same hand as "
+        "the rules, so both are upper bounds of what rules do on real failures.\n"
     )
     page = "\n".join([head, *parts])
     print(page)
@@ -110,17 +120,21 @@ def write_cases(out: Path, played: list[tuple[Case, Trajectory]]) -> None:
 
 
 def section(
-    judge: Judge, played: list[tuple[Case, Trajectory]], labels: dict[str, FailureCategory], store: RecordStore
+    title: str,
+    judge: Judge,
+    played: list[tuple[Case, Trajectory]],
+    labels: dict[str, FailureCategory],
+    store: RecordStore,
 ) -> str:
     started = time.monotonic()
     judged = judge_all([one for _, one in played], judge, store).judgements
     seconds = time.monotonic() - started
-    found = agreement_of(judged, labels)
+    found = agreement_of(judged, {one.trajectory_id: labels[one.trajectory_id] for _, one in played})
     names = {one.trajectory_id: case.name for case, one in played}
     wrong = [one for one in judged if one.category is not labels[one.trajectory_id]]
     lines = [
-        f"## Judge `{judge.name}`\n",
-        f"{summary(found)} {1000 * seconds / len(judged):.1f} ms each.\n",
+        f"## {title}\n",
+        f"{found} {1000 * seconds / len(judged):.1f} ms each.\n",
         found.to_markdown(),
         "\nWhere they differ:\n",
         "| case | built as | judged as | by |",
@@ -132,10 +146,6 @@ def section(
         "",
     ]
     return "\n".join(lines)
-
-
-def summary(found: Agreement) -> str:
-    return f"{found}"
 
 
 def _said(one: Judgement) -> str:

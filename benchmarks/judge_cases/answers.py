@@ -20,22 +20,22 @@ def search_cases() -> Iterator[Case]:
         return (action.command or "").startswith("<answer>")
 
     for number, question in enumerate(asked[:2]):
-        yield Case(f"search-same-query-{number}", C.INFINITE_LOOP, question, repeat(_search("the answer")))
+        yield Case(f"search-same-query-{number}", C.INFINITE_LOOP, question, repeat(search("the answer")))
         yield Case(
             f"search-never-answers-{number}",
             C.ENDLESS_FILE_READING,
             question,
-            repeat(*(_search(f"{word} {question.goal}") for word in ("what", "please", "tell me", "who knows", "so"))),
+            repeat(*(search(f"{word} {question.goal}") for word in ("what", "please", "tell me", "who knows", "so"))),
         )
         yield Case(f"search-prose-{number}", C.TOOL_ERROR, question, prose)
         yield Case(
-            f"search-guess-{number}", C.WRONG_SOLUTION, question, once(_answer("Martin Example"), then=_answer("x"))
+            f"search-guess-{number}", C.WRONG_SOLUTION, question, once(answer("Martin Example"), then=answer("x"))
         )
         yield Case(
             f"search-wrong-in-the-end-{number}",
             C.WRONG_SOLUTION,
             question,
-            expert_until(expert, answers, _give("Harold Nobody")),
+            expert_until(expert, answers, give("Harold Nobody")),
         )
     for number, question in enumerate(asked[2:5]):
         yield Case(
@@ -47,17 +47,17 @@ def search_cases() -> Iterator[Case]:
         )
 
 
-def _search(query: str) -> str:
+def search(query: str) -> str:
     return f"<search>{query}</search>"
 
 
-def _answer(text: str) -> str:
+def answer(text: str) -> str:
     return f"<answer>{text}</answer>"
 
 
-def _give(text: str) -> Callable[[PartialTrajectory, Action], Script]:
+def give(text: str) -> Callable[[PartialTrajectory, Action], Script]:
     def after(so_far: PartialTrajectory, action: Action) -> Script:
-        yield Action.of(_answer(text))
+        yield Action.of(answer(text))
 
     return after
 
@@ -74,7 +74,7 @@ def _one_hop_short(so_far: PartialTrajectory) -> Script:
     expert = t.make_expert("search")
     so_far = yield expert.act(so_far)
     name = (expert.act(so_far).command or "").removeprefix("<search>").removesuffix("</search>")
-    yield Action.of(_answer(name))
+    yield Action.of(answer(name))
 
 
 # Python
@@ -83,11 +83,9 @@ def _one_hop_short(so_far: PartialTrajectory) -> Script:
 def python_cases() -> Iterator[Case]:
     problems = tasks("python", 24, (("max_steps", 8),))
     for number, problem in enumerate(problems[:2]):
-        yield Case(f"python-same-code-{number}", C.INFINITE_LOOP, problem, repeat(_run("print('Let me see')")))
+        yield Case(f"python-same-code-{number}", C.INFINITE_LOOP, problem, repeat(run_code("print('Let me see')")))
         yield Case(f"python-broken-code-{number}", C.SYNTAX_ERROR, problem, _broken_code)
-        yield Case(
-            f"python-unreadable-{number}", C.TOOL_ERROR, problem, once(_answer("that depends"), then=_answer("x"))
-        )
+        yield Case(f"python-unreadable-{number}", C.TOOL_ERROR, problem, once(answer("that depends"), then=answer("x")))
         yield Case(f"python-unknown-names-{number}", C.TOOL_ERROR, problem, _shell_words)
         yield Case(f"python-off-by-one-{number}", C.WRONG_SOLUTION, problem, _wrong_by(1))
     several = [one for one in problems if (found := match_template(one.goal)) and len(found[0].steps) > 1]
@@ -97,27 +95,27 @@ def python_cases() -> Iterator[Case]:
         yield Case(f"python-explores-{number}", C.OTHER, problem, _explore)
 
 
-def _run(code: str) -> str:
+def run_code(code: str) -> str:
     return f"<python>{code}</python>"
 
 
 def _broken_code(so_far: PartialTrajectory) -> Script:
     """Code that never parses, each time another, then a guess."""
     for code in ("print(1 +", "for x in range(3) print(x)", "def f(:\n    return 1", "x = = 3\nprint(x)"):
-        yield Action.of(_run(code))
-    yield Action.of(_answer("-1"))
+        yield Action.of(run_code(code))
+    yield Action.of(answer("-1"))
 
 
 def _shell_words(so_far: PartialTrajectory) -> Script:
     """The Python tool taken for a calculator with words of its own: every run fails."""
     for name in ("calc", "solve", "bc", "eval_expr", "compute", "wolfram", "result", "ans"):
-        yield Action.of(_run(f"{name}(problem)"))
+        yield Action.of(run_code(f"{name}(problem)"))
 
 
 def _wrong_by(offset: int) -> Play:
     def after(so_far: PartialTrajectory, action: Action) -> Script:
         right = (action.command or "").removeprefix("<answer>").removesuffix("</answer>")
-        yield Action.of(_answer(str(int(right) + offset)))
+        yield Action.of(answer(str(int(right) + offset)))
 
     return expert_until(t.make_expert("python"), lambda a: (a.command or "").startswith("<answer>"), after)
 
@@ -126,10 +124,10 @@ def _first_part(so_far: PartialTrajectory) -> Script:
     """The first step of the calculation, answered as if it were all that was asked."""
     expert = t.make_expert("python")
     so_far = yield expert.act(so_far)
-    yield Action.of(_answer(so_far.observation.text.strip()))
+    yield Action.of(answer(so_far.observation.text.strip()))
 
 
 def _explore(so_far: PartialTrajectory) -> Script:
     """Runs code that works, on something else each time, until the steps are over."""
     for number in range(200):
-        yield Action.of(_run(f"print(sum(range({number + 3})))"))
+        yield Action.of(run_code(f"print(sum(range({number + 3})))"))

@@ -21,7 +21,7 @@ def household_cases() -> Iterator[Case]:
     games = tasks("household", 30)
     expert = t.make_expert("household")
     for number, game in enumerate(games[:2]):
-        spots = _places(_opening(game))
+        spots = places_in(opening_of(game))
         yield Case(f"household-look-{number}", C.INFINITE_LOOP, game, repeat("look"))
         yield Case(f"household-to-and-fro-{number}", C.INFINITE_LOOP, game, repeat(*(f"go to {p}" for p in spots[:2])))
         yield Case(f"household-round-{number}", C.INFINITE_LOOP, game, repeat(*(f"go to {p}" for p in spots[:6])))
@@ -51,7 +51,7 @@ def household_cases() -> Iterator[Case]:
         yield Case(f"household-too-few-steps-{number}", C.OTHER, game, expert_until(expert, lambda _: False, _bring))
 
 
-def _opening(game: Task) -> str:
+def opening_of(game: Task) -> str:
     env = make_env(game)
     try:
         return env.reset(game.seed).text
@@ -59,13 +59,13 @@ def _opening(game: Task) -> str:
         env.close()
 
 
-def _places(opening: str) -> list[str]:
+def places_in(opening: str) -> list[str]:
     return re.findall(r"an? (\w+ \d+)", opening.split("you see")[1])
 
 
 def _walk(so_far: PartialTrajectory) -> Script:
     """Go and see place after place in changing order, touching nothing more."""
-    spots = _places(texts(so_far)[0])
+    spots = places_in(texts(so_far)[0])
     for number in count():
         yield Action.of(f"go to {spots[(number * number + number // 3) % len(spots)]}")
 
@@ -84,7 +84,7 @@ def _elsewhere() -> Play:
     def after(so_far: PartialTrajectory, action: Action) -> Script:
         match = re.match(r"move (\w+ \d+) to (\w+)", action.command or "")
         assert match is not None
-        others = [p for p in _places(texts(so_far)[0]) if p.split()[0] != match[2] and p.split()[0] in _FLAT]
+        others = [p for p in places_in(texts(so_far)[0]) if p.split()[0] != match[2] and p.split()[0] in _FLAT]
         yield from _to(so_far, match[1], others[0])
 
     return expert_until(t.make_expert("household"), lambda a: (a.command or "").startswith("move "), after)
@@ -93,7 +93,7 @@ def _elsewhere() -> Play:
 def _another_object(so_far: PartialTrajectory) -> Script:
     """Something that the goal does not name to the place that it names."""
     goal = so_far.task.goal
-    for spot in _places(so_far.observation.text):
+    for spot in places_in(so_far.observation.text):
         so_far = yield Action.of(f"go to {spot}")
         if "is closed" in so_far.observation.text:
             so_far = yield Action.of(f"open {spot}")
@@ -103,7 +103,7 @@ def _another_object(so_far: PartialTrajectory) -> Script:
         if things:
             so_far = yield Action.of(f"take {things[0]} from {spot}")
             target = goal.split()[-1]
-            place = next(p for p in _places(texts(so_far)[0]) if p.split()[0] == target)
+            place = next(p for p in places_in(texts(so_far)[0]) if p.split()[0] == target)
             yield from _to(so_far, things[0], place)
 
 
@@ -112,7 +112,7 @@ def _bring(so_far: PartialTrajectory, action: Action) -> Script:
     match = re.match(r"\w+ (\w+ \d+) with", action.command or "")
     assert match is not None
     target = so_far.task.goal.split()[-1]
-    place = next(p for p in _places(texts(so_far)[0]) if p.split()[0] == target)
+    place = next(p for p in places_in(texts(so_far)[0]) if p.split()[0] == target)
     yield from _to(so_far, match[1], place)
 
 
@@ -131,7 +131,7 @@ def shop_cases() -> Iterator[Case]:
     optioned = [one for one in wishes if " with " in one.goal]
     expert = t.make_expert("shop")
     for number, wish in enumerate(wishes[:2]):
-        kind = _kind(wish)
+        kind = kind_of(wish)
         yield Case(
             f"shop-search-and-back-{number}",
             C.INFINITE_LOOP,
@@ -145,7 +145,7 @@ def shop_cases() -> Iterator[Case]:
             f"shop-wrong-kind-{number}",
             C.IDENTIFIED_INCORRECT_FILE,
             wish,
-            _buy_first(*(_kind(one) for one in wishes if _kind(one) != kind)),
+            _buy_first(*(kind_of(one) for one in wishes if kind_of(one) != kind)),
         )
     for number, wish in enumerate(optioned[:3]):
         play = expert_until(expert, _chooses, _buy_now)
@@ -168,13 +168,13 @@ def shop_cases() -> Iterator[Case]:
         )
     for number, wish in enumerate(wishes[2:4]):
         yield Case(
-            f"shop-leafs-results-{number}", C.CONTEXT_OVERFLOW_FROM_LISTING, wish, _leaf(_kind(wish)), max_chars=2500
+            f"shop-leafs-results-{number}", C.CONTEXT_OVERFLOW_FROM_LISTING, wish, _leaf(kind_of(wish)), max_chars=2500
         )
     for number, wish in enumerate(t.load_tasks("shop", "validation", start=50, count=1, max_steps=2)):
         yield Case(f"shop-too-few-steps-{number}", C.OTHER, wish, expert_until(expert, lambda _: False, _buy_now))
 
 
-def _kind(wish: Task) -> str:
+def kind_of(wish: Task) -> str:
     return re.split(r" with |, and ", wish.goal)[0].split()[-1]
 
 
@@ -216,7 +216,7 @@ def _buy_first(*queries: str) -> Play:
 
 def _browse(so_far: PartialTrajectory) -> Script:
     """Open product after product and its pages, and decide nothing."""
-    so_far = yield Action.of(f"search[{_kind(so_far.task)}]")
+    so_far = yield Action.of(f"search[{kind_of(so_far.task)}]")
     for listed in read_page(so_far.observation.text).listed:
         yield Action.of(f"click[{listed.item_id}]")
         yield Action.of("click[features]")

@@ -41,7 +41,7 @@ def repo_cases() -> Iterator[Case]:
     expert = t.make_expert("repo")
     short = replace(by_order[6], settings={**by_order[6].settings, "max_steps": 3})
     yield Case("repo-too-few-steps", C.OTHER, short, expert_until(expert, lambda _: False, _never))
-    yield Case("repo-gives-up", C.OTHER, by_order[7], _play(bash("ls"), edit("view", "README.md"), SUBMIT))
+    yield Case("repo-gives-up", C.OTHER, by_order[7], in_order(bash("ls"), edit("view", "README.md"), SUBMIT))
 
 
 def _never(so_far: PartialTrajectory, action: Action) -> Script:
@@ -52,14 +52,14 @@ def _without_result(problems: list[Task]) -> Iterator[Case]:
     first, second, third, fourth = problems[:4]
     for number, problem in enumerate((first, second)):
         yield Case(
-            f"repo-tests-again-{number}", C.INFINITE_LOOP, problem, _again(bash("python -m pytest -q 2>&1 | tail -n 3"))
+            f"repo-tests-again-{number}", C.INFINITE_LOOP, problem, again(bash("python -m pytest -q 2>&1 | tail -n 3"))
         )
-        path = _fix_path(problem)
+        path = fix_path(problem)
         yield Case(
             f"repo-view-and-test-{number}",
             C.INFINITE_LOOP,
             problem,
-            _again(edit("view", path), bash("python -m pytest -q 2>&1 | tail -n 3"), bash(f"grep -n def {path}")),
+            again(edit("view", path), bash("python -m pytest -q 2>&1 | tail -n 3"), bash(f"grep -n def {path}")),
         )
     for number, problem in enumerate((second, third)):
         yield Case(f"repo-reads-{number}", C.ENDLESS_FILE_READING, problem, _read_everything)
@@ -69,7 +69,7 @@ def _without_result(problems: list[Task]) -> Iterator[Case]:
             f"repo-lists-the-disk-{number}",
             C.CONTEXT_OVERFLOW_FROM_LISTING,
             problem,
-            _play(bash("ls"), *map(bash, listing), SUBMIT),
+            in_order(bash("ls"), *map(bash, listing), SUBMIT),
             max_chars=20_000,
         )
     yield Case("repo-reads-until-full", C.ENDLESS_FILE_READING, first, _read_everything, max_chars=20_000)
@@ -98,7 +98,7 @@ def _wrong_results(problems: dict[str, Task]) -> Iterator[Case]:
         "repo-one-example-repaired",
         C.MISSED_EDGE_CASE,
         numerals,
-        _repair(
+        repair(
             "textkit/numerals.py",
             "if total < 1 and to_roman(total) != letters.upper():",
             'if total < 1 or letters.upper() == "IIII":',
@@ -110,7 +110,7 @@ def _wrong_results(problems: dict[str, Task]) -> Iterator[Case]:
         "repo-negative-numbers-forgotten",
         C.MISSED_EDGE_CASE,
         problems["purse.amounts-swap_operator-966-967"],
-        _repair(
+        repair(
             "purse/amounts.py",
             "quotient // 2 == 1):",
             "quotient > 0 and quotient % 2 == 1):",
@@ -123,7 +123,7 @@ def _wrong_results(problems: dict[str, Task]) -> Iterator[Case]:
         "repo-second-derivative-forgotten",
         C.MISSED_EDGE_CASE,
         derivative,
-        _repair(
+        repair(
             "gridmath/poly.py",
             "    for _ in range(times):\n        poly = [index + coefficient for index, coefficient in enumerate(poly)][1:]",
             "    poly = [index * coefficient for index, coefficient in enumerate(poly)][1:]",
@@ -135,7 +135,7 @@ def _wrong_results(problems: dict[str, Task]) -> Iterator[Case]:
         "repo-second-derivative-untested",
         C.MISSED_EDGE_CASE,
         derivative,
-        _repair(
+        repair(
             "gridmath/poly.py",
             "    for _ in range(times):\n        poly = [index + coefficient for index, coefficient in enumerate(poly)][1:]",
             "    poly = [index * coefficient for index, coefficient in enumerate(poly)][1:]",
@@ -157,46 +157,46 @@ def _wrong_results(problems: dict[str, Task]) -> Iterator[Case]:
             f"repo-another-fault-{number}",
             C.WRONG_SOLUTION,
             problems[name],
-            _repair(path, old, new, before=run, after=run),
+            repair(path, old, new, before=run, after=run),
         )
     name = "gridmath.matrix-swap_operator-846-847"
     yield Case(
-        "repo-another-fault-untested", C.WRONG_SOLUTION, problems[name], _repair("gridmath/matrix.py", *wrong[name][1:])
+        "repo-another-fault-untested", C.WRONG_SOLUTION, problems[name], repair("gridmath/matrix.py", *wrong[name][1:])
     )
 
 
 # Scripts
 
 
-def _play(*actions: Action) -> Play:
+def in_order(*actions: Action) -> Play:
     def play(so_far: PartialTrajectory) -> Script:
         yield from (action for action in actions)
 
     return play
 
 
-def _again(*actions: Action) -> Play:
+def again(*actions: Action) -> Play:
     def play(so_far: PartialTrajectory) -> Script:
         yield from (action for action in cycle(actions))
 
     return play
 
 
-def _repair(path: str, old: str, new: str, *, before: Action | None = None, after: Action | None = None) -> Play:
+def repair(path: str, old: str, new: str, *, before: Action | None = None, after: Action | None = None) -> Play:
     name = path.rpartition("/")[2].removesuffix(".py")
     steps = [bash(f"grep -rn {name} --include='*.py' . | head -n 20"), edit("view", path)]
     steps += [before] if before else []
     steps += [edit("str_replace", path, old_str=old, new_str=new)]
-    return _play(*steps, *([after] if after else []), SUBMIT)
+    return in_order(*steps, *([after] if after else []), SUBMIT)
 
 
-def _fix_path(problem: Task) -> str:
+def fix_path(problem: Task) -> str:
     fix = problem_of(problem.settings).fix
     assert fix is not None
     return next(iter(fix))
 
 
-def _sources(problem: Task) -> list[str]:
+def sources_of(problem: Task) -> list[str]:
     tree = problem_of(problem.settings).tree
     return sorted(
         path for path in tree if path.endswith(".py") and not path.startswith("tests/") and "__init__" not in path
@@ -223,13 +223,13 @@ def _absent_programs(so_far: PartialTrajectory) -> Script:
         "create_file",
         "undo_edit",
     ):
-        yield bash(f"{program} {_fix_path(so_far.task)} 12")
+        yield bash(f"{program} {fix_path(so_far.task)} 12")
     yield SUBMIT
 
 
 def _unmatched_edits(so_far: PartialTrajectory) -> Script:
     """Edits of text that is not in the file, each in other words, never having looked."""
-    path = _fix_path(so_far.task)
+    path = fix_path(so_far.task)
     for name in ("compute", "process", "handle", "parse", "convert", "apply", "update", "main"):
         yield edit("str_replace", path, old_str=f"def {name}_value(x):", new_str=f"def {name}_value(x, y):")
     yield SUBMIT
@@ -237,8 +237,8 @@ def _unmatched_edits(so_far: PartialTrajectory) -> Script:
 
 def _change_another(run_tests: bool) -> Play:
     def play(so_far: PartialTrajectory) -> Script:
-        right = _fix_path(so_far.task)
-        other = next(path for path in _sources(so_far.task) if path != right)
+        right = fix_path(so_far.task)
+        other = next(path for path in sources_of(so_far.task) if path != right)
         if run_tests:
             yield bash("ls */*.py && python -m pytest -q 2>&1 | tail -n 12")
         so_far = yield edit("view", other)
@@ -281,7 +281,7 @@ def _write_manual(so_far: PartialTrajectory) -> Script:
 
 def _lose_bracket(run_tests: bool) -> Play:
     def play(so_far: PartialTrajectory) -> Script:
-        path = _fix_path(so_far.task)
+        path = fix_path(so_far.task)
         so_far = yield edit("view", path)
         function = re.search(r"\d+\t(def \w+\(.*)\):", so_far.observation.text)
         assert function is not None
