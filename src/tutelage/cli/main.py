@@ -3,6 +3,7 @@
 0  done
 1  a difference, a failed check, or a run that failed
 2  something the user can mend: one paragraph on standard error, no traceback
+3  more items were skipped than the command allows (--max-skipped)
 130, 143  stopped by Ctrl-C or by a signal; what was done is stored
 """
 
