@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tutelage.errors import RenderError
 from tutelage.rendering.chat import ChatRenderer
+from tutelage.rendering.chat_template import ChatTemplate
+from tutelage.rendering.chat_tokens import ChatTokens
 from tutelage.rendering.context import Full
 from tutelage.rendering.episode import render_chains, render_episode
 from tutelage.rendering.load import load_renderer
@@ -19,6 +24,10 @@ CASES = [
     ("qwen3", "renderers.qwen3", "Qwen3Renderer", "<think>\nwhy\n</think>\n\nopen it", "<|im_end|>"),
     ("glm", "renderers.glm45", "GLM45Renderer", "\n<think>why</think>\nopen it", "<|observation|>"),
 ]
+SPECIAL = re.compile(
+    r"<[|｜][^<>{}'\"\s]+?[|｜]>|<(?:bos|eos|start_of_turn|end_of_turn|turn\|)>|<\|turn>|\[gMASK\]|<sop>"
+)
+TAG = re.compile(r"</?(?:think|tool_call|tool_response|arg_key|arg_value)>")
 
 
 @pytest.mark.parametrize(("family", "module", "name", "text", "stop"), CASES)
@@ -52,3 +61,25 @@ def test_two_turns_as_renderers_writes_them(
         forks = len(render_chains(steps, ours, Full())) - 1
         assert (bridge is None, forks) == ((False, 0) if role == "tool" else (True, 1))
         assert bridge is None or ids == bridge.token_ids
+
+
+def test_templates_of_trl_are_rendered_or_refused(byte_level: Callable[..., Any]) -> None:
+    found = importlib.util.find_spec("trl")
+    if found is None or found.origin is None:
+        pytest.skip("the templates of TRL are not here; the extra 'dev' brings them")
+    refused = {}
+    folder = Path(found.origin).parent / "chat_templates"
+    for path in (one for one in sorted(folder.glob("*.jinja")) if not one.stem.endswith("_training")):
+        source = path.read_text(encoding="utf-8")
+        specials = ["<s>", "</s>", *dict.fromkeys(SPECIAL.findall(source))]
+        tokens = ChatTokens(
+            byte_level(specials, tuple(dict.fromkeys(TAG.findall(source)))).to_str(), source, where="trl"
+        )
+        variables = {"tools": None, "bos_token": "<s>", "eos_token": "</s>"}
+        try:
+            ChatRenderer(ChatTemplate(source, variables, where=path.stem), tokens)
+        except RenderError as error:
+            refused[path.stem] = str(error)
+    # Templates for images want lists of parts and write no plain text.
+    assert refused.keys() <= {"idefics3", "llava_next", "smolvlm"}
+    assert all("does not write a conversation of user and assistant" in error for error in refused.values())

@@ -96,7 +96,7 @@ class ChatRenderer:
         self.stop_token_id: int = tokens.controls[stops[0]]
         self.stop_token_ids: tuple[int, ...] = tuple(ids)
         spelled = {index: token for token, index in tokens.vocabulary.items()}
-        stop_texts = {spelled[index] for index in ids}
+        stop_texts = {spelled[index] for index in ids if index in spelled}
         self._stop_pattern = any_of(stop_texts)
         # An author may write the other controls, e.g. <think>: they belong to the language of the model.
         self._never_written = any_of(tokens.specials | stop_texts)
