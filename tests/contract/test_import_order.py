@@ -40,6 +40,7 @@ LOADS_TORCH = (
     "training",
     "policies.local",
     "policies.kv_cache",
+    "policies.native_dtype",
     "policies.packed_attention",
     "policies.scorer",
     "rendering.role_tokens",
@@ -57,6 +58,7 @@ HEAVY = (
     "textworld",
     "alfworld",
     "matplotlib",
+    "httpx",
 )
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from tutelage.policies.registry import make_expert, shortest_commands
 from tutelage.rollout.episode import Limits
 from tutelage.rollout.runner import make_jobs, run_rollouts
 from tutelage.rollout.switch import make_rule
+from tutelage.store import RecordStore
 from tutelage.tasks.registry import load_tasks
 from tutelage.testing.fault_server import FaultServer
 from tutelage.types import Actor, ParseOutcome, StopReason, Task, Trajectory
@@ -127,6 +132,44 @@ def test_a_failing_server_is_a_policy_error_with_its_reason(task: Task):
         played = play(task, policy_of(server))
     assert (played.stop_reason, played.reward) == (StopReason.POLICY_ERROR, None)
     assert "server: " in str(played.error)
+
+
+def test_a_server_that_hangs_does_not_outlive_the_episodes_time(task: Task):
+    with FaultServer(faults={"hang": 1.0}) as server:
+        began = time.monotonic()
+        policy = policy_of(server, try_seconds=0.8)
+        summary = run_rollouts(
+            make_jobs([task]), policies={Actor.EXPERT: policy}, rule=make_rule("expert_only"), retries=0,
+            limits=Limits(episode_seconds=0.3),
+        )  # fmt: skip
+        assert time.monotonic() - began < 0.7
+        policy.close()
+    [played] = summary.trajectories
+    assert (played.stop_reason, played.reward) == (StopReason.TIMEOUT, None)
+    assert [seen.played for seen in server.seen.values()] == [{0: "hang"}]  # called off, so not tried again
+
+
+def test_ctrl_c_keeps_what_was_played(task: Task, tmp_path: Path):
+    plan = shortest_commands(task)
+    assert plan is not None
+
+    def reply(body: dict[str, Any]) -> str:
+        number = sum(message["role"] == "assistant" for message in body["messages"])
+        if number == 2:
+            server.faults = {"hang": 1.0}
+            os.kill(os.getpid(), signal.SIGINT)
+        return plan[number]
+
+    store: RecordStore = RecordStore(tmp_path / "trajectories.jsonl", "trajectory")
+    with FaultServer(reply=reply) as server:
+        policy = policy_of(server, try_seconds=0.5)
+        with pytest.raises(KeyboardInterrupt):
+            run_rollouts(make_jobs([task]), policies={Actor.EXPERT: policy}, rule=make_rule("expert_only"), store=store)
+        policy.close()
+    [played] = store
+    assert played.stop_reason is StopReason.INTERRUPTED
+    assert len(played.steps) in (2, 3)  # The third answer may come just before the signal.
+    assert [step.action.command for step in played.steps] == plan[: len(played.steps)]
 
 
 @pytest.mark.parametrize("server_kind", ["vllm", "sglang"])
