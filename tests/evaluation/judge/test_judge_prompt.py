@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from typing import Any, cast
@@ -168,6 +169,19 @@ def test_calls_malformed_replies_and_foreign_tools() -> None:
     )
     assert tools_text(one) == "bash: a shell\nsubmit"
     assert tools_text(make_trajectory("s")) == "(not recorded)"
+
+
+def test_an_imported_episode_had_tools_of_its_own() -> None:
+    """Not those of the environment that it is counted to."""
+    told = make_trajectory("s", reward=0.0, env="repo", info={"exit_status": "submitted"})
+    assert tools_text(told) == "(not recorded)"
+    system = Observation(
+        messages=(Message(role="system", content="You have a shell."), Message(role="user", content="go"))
+    )
+    raw = dataclasses.replace(Action.of("ls"), raw={"role": "assistant", "content": "ls"})
+    step = Step(observation=system, action=raw, actor=told.steps[0].actor)
+    assert tools_text(dataclasses.replace(told, steps=(step,), info={})) == "You have a shell."
+    assert tools_text(make_trajectory("s", env="repo")).startswith("You repair a Python repository")
 
 
 def test_the_form_of_the_answer() -> None:

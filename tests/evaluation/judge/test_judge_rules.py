@@ -172,6 +172,20 @@ def test_calls_that_are_refused() -> None:
     assert judged("repo", programs).category == "tool_error"
 
 
+def test_replies_of_other_shells_are_no_failures() -> None:
+    """Imported episodes lack the last line that our shell writes, and their editor refuses in other words."""
+    plain = [(bash(f"sed -i s/a/{n}/ f{n}.py"), "") for n in range(4)]
+    assert judged("repo", [*plain, (call("submit"), "")], COMPLETED).category == "other"
+    refused = [
+        (
+            call("str_replace_editor", command="str_replace", path="/a.py", old_str=str(n)),
+            "No replacement was performed, x",
+        )
+        for n in range(3)
+    ]
+    assert said(judged("repo", refused)) == ("tool_error", "failing_calls", (0, 2))
+
+
 def test_a_test_that_fails_is_no_misuse() -> None:
     steps = [(bash(f"pytest -q t{n}.py"), f"{n} failed\n[exit status 1]") for n in range(4)]
     assert judged("repo", steps).category == "other"

@@ -30,7 +30,7 @@ _MISUSED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """The facts of one trajectory, computed when a rule asks for them. Lists have one entry per step."""
 
@@ -61,13 +61,20 @@ class Evidence:
 
     @cached_property
     def failed(self) -> list[bool]:
-        """[N] malformed, without effect, or refused: the call was not one that this tool takes here."""
+        """[N] malformed, without effect, or refused: the call was not one that this tool takes here.
+
+        Of software tools only what they say themselves counts: their footprints read the last line of our own shell, which
+        imported episodes do not have.
+        """
+        effects = self.malformed if self.is_software else ineffective_steps(self.trajectory)
         return [
-            without_effect or _is_misuse(call, reply)
-            for without_effect, call, reply in zip(
-                ineffective_steps(self.trajectory), self.calls, self.replies, strict=True
-            )
+            without_effect or is_misuse(call, reply)
+            for without_effect, call, reply in zip(effects, self.calls, self.replies, strict=True)
         ]
+
+    @property
+    def is_software(self) -> bool:
+        return self.trajectory.env == "repo"
 
     @cached_property
     def calls(self) -> list[ParsedCall | None]:
@@ -155,12 +162,13 @@ def _views_folder(call: ParsedCall | None, reply: str) -> bool:
     return bool(reply) and not reply.startswith(ERROR) and re.match(r" *\d+\t", reply) is None
 
 
-def _is_misuse(call: ParsedCall | None, reply: str) -> bool:
+def is_misuse(call: ParsedCall | None, reply: str) -> bool:
     """The answer of a tool that could not do what it was told; a test that fails is none."""
     if call is None:
         return False
     if "edit" in call.name.lower():
-        return reply.startswith(ERROR)
+        # The first is our editor's, the others are those of the usual one.
+        return reply.startswith((ERROR, "No replacement was performed", "The path ", "Invalid `"))
     if call.name == "python":
         return is_failure(reply)
     end = read_ending(reply)

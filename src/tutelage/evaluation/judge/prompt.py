@@ -122,10 +122,14 @@ def statement(trajectory: Trajectory) -> str:
 
 
 def tools_text(trajectory: Trajectory) -> str:
-    """The tools that the record names, else the instructions of the environment."""
+    """The tools that the record names, else what its agent was told; of our own episodes the environment's instructions."""
     tools = trajectory.info.get("tools")
     if isinstance(tools, Sequence) and not isinstance(tools, str) and tools:
         return "\n".join(_tool(tool) for tool in tools)
+    if trajectory.info or any(step.action.raw is not None for step in trajectory.steps):
+        first = trajectory.steps[0].observation.messages if trajectory.steps else ()
+        told = "\n".join(flat_text(one.content) for one in first if one.role == "system").strip()
+        return cut(told, STATEMENT_CHARS) or "(not recorded)"
     spec = environment_of(trajectory.env)
     if spec is not None and spec.instructions is not None:
         return str(load_place(spec.instructions)).strip()

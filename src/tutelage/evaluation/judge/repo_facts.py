@@ -6,12 +6,13 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tutelage.envs.repo.check import is_guarded
-from tutelage.envs.repo.editor import CRLF, ERROR, NO_NEWLINE
+from tutelage.envs.repo.editor import CRLF, NO_NEWLINE
 from tutelage.envs.repo.shell import path_below, read_ending
-from tutelage.evaluation.judge.evidence import Evidence
+from tutelage.evaluation.judge.evidence import Evidence, is_misuse
 from tutelage.types import ParsedCall
 
 TEST_RUN: Final = re.compile(r"\b(?:pytest|py\.test|unittest|tox)\b")
@@ -61,6 +62,7 @@ class RepoFacts:
         }
 
 
+@lru_cache(maxsize=4)  # Each rule asks for them.
 def repo_facts(evidence: Evidence) -> RepoFacts:
     """Follow an episode whose tools are `bash` and `edit`, or are named like them."""
     facts, directory = RepoFacts(), ""
@@ -88,7 +90,7 @@ def repo_facts(evidence: Evidence) -> RepoFacts:
 def _follow_edit(facts: RepoFacts, index: int, call: ParsedCall, path: str, reply: str) -> None:
     arguments = call.arguments
     command = arguments.get("command")
-    if not reply or reply.startswith(ERROR):
+    if not reply or is_misuse(call, reply):
         return
     if command == "view":
         shown = None if arguments.get("first_line") or arguments.get("last_line") else _viewed(reply)
