@@ -139,6 +139,11 @@ NO_JSON = Action(
     command="x",
     raw={"content": None, "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{"}}]},
 )
+TWO = Action(
+    text="",
+    command="x",
+    raw={"content": None, "tool_calls": [{"id": one, "function": {"name": "f", "arguments": "{}"}} for one in "ab"]},
+)
 BESIDE = Action(
     text="so",
     command="x",
@@ -154,7 +159,7 @@ CUT = Action(text="go", command="go", parse=ParseOutcome.ENDED_WITHOUT_STOP)
         *((target, NO_NAME, "malformed_call") for target in ("openai", "axolotl", "swift", "sharegpt", "atif")),
         *((target, CUT, "cut_off_reply") for target in ("openai", "axolotl", "slime", "sharegpt")),
         ("openai", NO_ID, "call_without_id"),
-        ("openai", NO_JSON, "unanswered_call"),
+        ("openai", TWO, "unanswered_call"),
         ("swift", NO_JSON, "arguments_not_json"),
         ("llama_factory", NO_JSON, "arguments_not_json"),
         ("sharegpt", BESIDE, "text_beside_a_call"),
@@ -231,6 +236,23 @@ def test_numbers_that_json_cannot_write(number: str, tmp_path: Path) -> None:
         export("swift", [given], tmp_path / "swift.jsonl", supervise=all_steps)
     else:
         assert reason_of("swift", given, tmp_path) == "arguments_not_json"
+
+
+def test_an_answer_of_our_own_environment_names_the_call(tmp_path: Path) -> None:
+    """A server's native call, executed here: the environment answers as the user, OpenAI wants the tool's answer by id."""
+    call = {"id": "a7", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    native = Action(text="", command="x", raw={"role": "assistant", "content": None, "tool_calls": [call]})
+    given = make_trajectory("eee", [native, native, "done"])
+    ledger = export("openai", [given], tmp_path / "ours.jsonl", supervise=all_steps)
+    [row] = read_rows(tmp_path / "ours.jsonl", kind="jsonl")
+    assert row["messages"][2] == {"role": "tool", "content": "see 1", "tool_call_id": "a7"}
+    assert [one["role"] for one in row["messages"]] == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+    assert ledger.counts["answers_named"] == 2
+    foreign = replace(given, info={"source": {"format": "openai_chat"}})
+    assert reason_of("openai", foreign, tmp_path) == "unanswered_call"
+    export("atif", [given], tmp_path / "atif.jsonl", supervise=all_steps)
+    [document] = read_rows(tmp_path / "atif.jsonl", kind="jsonl")
+    assert [step["source"] for step in document["steps"]] == ["user", "agent", "user", "agent", "user", "agent", "user"]
 
 
 def test_a_demonstration_is_never_trained(tmp_path: Path) -> None:

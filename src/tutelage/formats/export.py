@@ -32,7 +32,15 @@ from tutelage.formats.proof import (
 )
 from tutelage.formats.row_files import CHUNK, RowWriter, iter_rows, kind_of
 from tutelage.formats.text_renderer import TextRenderer
-from tutelage.formats.write_messages import Conversation, conversation_of, fit_for_utf8, merged, num_joined, sft_weights
+from tutelage.formats.write_messages import (
+    Conversation,
+    conversation_of,
+    fit_for_utf8,
+    merged,
+    num_joined,
+    sft_weights,
+    with_named_answers,
+)
 from tutelage.rendering.base import Renderer
 from tutelage.store import write_atomic
 from tutelage.supervision.samples import Layout, build_samples
@@ -176,8 +184,9 @@ class _Job:
     def _messages(self, given: Trajectory, supervision: StepSupervision) -> list[Planned]:
         spec = self.spec
         renderer = None if spec.whole else self.renderer  # A record keeps what no renderer writes.
-        joined = num_joined(given) if self.merge == "join" else 0
-        trajectory, replaced = fit_for_utf8(merged(given) if joined else given)
+        answered, named = (given, 0) if spec.whole else with_named_answers(given)
+        joined = num_joined(answered) if self.merge == "join" else 0
+        trajectory, replaced = fit_for_utf8(merged(answered) if joined else answered)
         conversation = conversation_of(trajectory, supervision, whole=spec.whole)
         if renderer is not None:
             check_no_drift(trajectory, renderer)
@@ -199,6 +208,7 @@ class _Job:
             "trained_messages": sum(len(meant.trained) for _, meant in rows),
             unit: sum(len(sample.token_ids) for sample in samples),
             f"trained_{unit}": sum(sample.num_trained_tokens for sample in samples),
+            "answers_named": named,
             "joined_messages": joined,
             "replaced_characters": replaced,
             "sampled_ids_left_out": 0 if spec.whole else sampled,

@@ -194,6 +194,31 @@ def fit_for_utf8(trajectory: Trajectory) -> tuple[Trajectory, int]:
     return replace(trajectory, steps=tuple(steps), final_observation=final), total
 
 
+def with_named_answers(trajectory: Trajectory) -> tuple[Trajectory, int]:
+    """The trajectory with each observation after one native call as the answer to it, and how many these are.
+
+    Our environments answer as the user; a server was shown that answer as the tool's. Episodes of foreign files, which say
+    themselves what answers what, stay as they are.
+    """
+    if "source" in trajectory.info:
+        return trajectory, 0
+    steps = list(trajectory.steps)
+    count = 0
+    for index in range(1, len(steps)):
+        calls: list[Any] = list((steps[index - 1].action.raw or {}).get("tool_calls") or [])
+        messages = list(steps[index].observation.messages)
+        places = [place for place, one in enumerate(messages) if one.role == "user"]
+        named = len(calls) == 1 and isinstance(calls[0], Mapping) and isinstance(calls[0].get("id"), str)
+        if not named or not places or any(one.role == "tool" for one in messages):
+            continue
+        answer = messages.pop(places[0])
+        extra = {**answer.extra, "tool_call_id": calls[0]["id"]}
+        messages.insert(0, Message(role="tool", content=answer.content, extra=extra))
+        steps[index] = replace(steps[index], observation=Observation(messages=tuple(messages)))
+        count += 1
+    return (replace(trajectory, steps=tuple(steps)), count) if count else (trajectory, 0)
+
+
 def merged(trajectory: Trajectory) -> Trajectory:
     """The trajectory with neighbouring messages of one role in an observation joined by an empty line.
 
