@@ -136,6 +136,13 @@ def test_a_server_without_an_answer_leaves_all_unscored(played: Path, capsys: py
     assert told["parts"][0]["categories"] == {}
 
 
+def test_too_many_unscored_ones_are_told_by_the_exit_code(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FaultServer(reply=lambda body: "I do not know.") as server:
+        arguments = ["judge", str(played), "--judge", "endpoint", "--url", server.url, "--model", "m"]
+        assert said(capsys, *arguments, "--max-unscored", "2")
+        assert said(capsys, *arguments, "--max-unscored", "1", code=3).endswith("2 unscored, at most 1 were allowed\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -55,6 +55,9 @@ def judge(
         Path | None, typer.Option("--labels", help="JSON lines with trajectory_id and category, to compare with.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Ask again for what was left unscored.")] = False,
+    max_unscored: Annotated[
+        int | None, typer.Option("--max-unscored", min=0, help="Exit with code 3 if more are left unscored.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Default: judgements.jsonl in the run, or beside the file.")
     ] = None,
@@ -102,6 +105,10 @@ def judge(
     if store.note:
         print(f"note: {store.note}", file=sys.stderr)
     _tell(found, labelled, path, as_json)
+    unscored = sum(one.category is None for each in found for one in each.file.judgements)
+    if max_unscored is not None and unscored > max_unscored:
+        print(f"{unscored} unscored, at most {max_unscored} were allowed", file=sys.stderr)
+        raise typer.Exit(3)
 
 
 class _Judged(NamedTuple):
