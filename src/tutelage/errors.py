@@ -2,7 +2,9 @@
 
 TutelageError
   ConfigError (ValueError)        a recipe or an argument: file, key, what to write instead
-    RunBudgetSpent                an endpoint may cost no more in this run; what was played is stored
+    RunStopped                    every further episode would meet it; what was played is stored
+      RunBudgetSpent              an endpoint may cost no more in this run
+      EndpointRefused             an endpoint knows neither key nor model, or is out of money
   MissingExtra (ImportError)      an optional dependency is absent: which extra brings it
   FormatError (ValueError)        a file that cannot be read: file, line or byte, reason
   StoreError                      a run directory that cannot go on: path, reason, remedy
@@ -48,8 +50,17 @@ class ConfigError(TutelageError, ValueError):
         return cls(f"{where}: unknown {name!r}.{hint} Known: {', '.join(options)}.")
 
 
-class RunBudgetSpent(ConfigError):
-    """The budget of an endpoint for the whole run is spent. Stops the run; a larger budget goes on with it."""
+class RunStopped(ConfigError):
+    """Something that every further episode would meet. The run ends, with what was played stored, and can go on once it is
+    mended."""
+
+
+class RunBudgetSpent(RunStopped):
+    """The budget of an endpoint for the whole run is spent."""
+
+
+class EndpointRefused(RunStopped):
+    """An endpoint does not accept the key, does not know the model, or wants money."""
 
 
 class MissingExtra(TutelageError, ImportError):

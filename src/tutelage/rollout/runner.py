@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from tutelage.envs.base import Env
 from tutelage.envs.registry import make_env as make_registered_env
-from tutelage.errors import ConfigError, ContextOverflow, RunBudgetSpent, StoreError
+from tutelage.errors import ConfigError, ContextOverflow, RunStopped, StoreError
 from tutelage.policies.base import Policy
 from tutelage.rollout.episode import Ask, Episode, Limits
 from tutelage.rollout.live import Failure, Limit, Live, guarded
@@ -82,7 +82,7 @@ def run_rollouts(
     spoilt or interrupted are played again when a run is resumed.
 
     `on_trajectory` gets each record once it is stored; `on_progress` the numbers of finished jobs and of all jobs.
-    On KeyboardInterrupt, SystemExit and `RunBudgetSpent` the live episodes are stored as `interrupted`, then it goes on up.
+    On KeyboardInterrupt, SystemExit and `RunStopped` the live episodes are stored as `interrupted`, then it goes on up.
     """
     jobs = list(jobs)
     _check(jobs, policies, rule, concurrency, retries)
@@ -204,7 +204,7 @@ class _Runner:
                 self._collect()
                 if len(self.live) == self.concurrency or not self.pending:
                     self._answer_waiting()
-        except (KeyboardInterrupt, SystemExit, RunBudgetSpent):
+        except (KeyboardInterrupt, SystemExit, RunStopped):
             for live in list(self.live):
                 live.give_up(StopReason.INTERRUPTED)
                 self._finish(live)

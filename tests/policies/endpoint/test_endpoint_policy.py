@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tutelage.errors import ConfigError
+from tutelage.errors import ConfigError, EndpointRefused
 from tutelage.policies.endpoint import EndpointConfig, EndpointPolicy
 from tutelage.policies.local import LocalPolicy
 from tutelage.policies.registry import make_expert, shortest_commands
@@ -147,6 +147,18 @@ def test_a_server_that_hangs_does_not_outlive_the_episodes_time(task: Task):
     [played] = summary.trajectories
     assert (played.stop_reason, played.reward) == (StopReason.TIMEOUT, None)
     assert [seen.played for seen in server.seen.values()] == [{0: "hang"}]  # called off, so not tried again
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "auth"), (404, "not_found"), (402, "quota")])
+def test_what_the_user_must_mend_ends_the_run_and_is_asked_once(task: Task, tmp_path: Path, status: int, reason: str):
+    store: RecordStore = RecordStore(tmp_path / "trajectories.jsonl", "trajectory")
+    with FaultServer(status=(status, {"error": {"message": "no"}})) as server:
+        policy = policy_of(server)
+        with pytest.raises(EndpointRefused, match=f"endpoint 'smol': {reason}: .*HTTP {status}"):
+            run_rollouts(make_jobs([task]), policies={Actor.EXPERT: policy}, rule=make_rule("expert_only"), store=store)
+        policy.close()
+    assert [one.stop_reason for one in store] == [StopReason.INTERRUPTED]
+    assert len(server.seen) == 1
 
 
 def test_ctrl_c_keeps_what_was_played(task: Task, tmp_path: Path):

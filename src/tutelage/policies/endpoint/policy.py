@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tutelage.envs.action_formats import ActionFormat, ThinkActionFormat
 from tutelage.envs.registry import load_place
-from tutelage.errors import ConfigError, ContextOverflow, EndpointError
+from tutelage.errors import ConfigError, ContextOverflow, EndpointError, EndpointRefused
 from tutelage.policies.base import PartialTrajectory, SingleActPolicy
 from tutelage.policies.chat_view import ChatView
 from tutelage.policies.endpoint.client import EndpointClient
@@ -26,6 +26,9 @@ from tutelage.rendering.base import Renderer
 from tutelage.rendering.context import ContextRule, Full
 from tutelage.rendering.episode import render_episode
 from tutelage.types import Action, ParseOutcome, stable_hash
+
+REFUSALS: Final = ("auth", "not_found", "quota")
+"""Reasons that end the run: they are the user's to mend."""
 
 ACTION_FORMATS: Final = {"think_action": ThinkActionFormat}
 """Name in recipes -> format of any environment. Others are named by their place, ``module:NAME``."""
@@ -41,7 +44,8 @@ class EndpointPolicy(SingleActPolicy):
     A reply cut off by `max_tokens` is `ENDED_WITHOUT_STOP`. One that the model or its host refused is whatever its text
     is, in general `MALFORMED`, and its `raw` holds the finish reason.
 
-    Raises on `act`: `ContextOverflow`, `EndpointError`, `EpisodeBudgetSpent`, `RunBudgetSpent`.
+    Raises on `act`: `ContextOverflow`, `EndpointError`, `EpisodeBudgetSpent`; `RunBudgetSpent` and `EndpointRefused` (key, model
+    or account) for the run as a whole.
     """
 
     blocking = True
@@ -100,6 +104,9 @@ class EndpointPolicy(SingleActPolicy):
         except EndpointError as error:
             if error.reason == "context_overflow":
                 raise ContextOverflow(str(error), trajectory_ids=(so_far.trajectory_id,), role=self.name) from error
+            if error.reason in REFUSALS:
+                # No other episode would fare better, and each would try several times.
+                raise EndpointRefused(str(error)) from error
             raise
         if completion.model:
             # Names such as "latest" move on; what answered is what is recorded.
