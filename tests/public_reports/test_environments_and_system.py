@@ -314,9 +314,17 @@ def test_s1_a_worker_that_is_gone_ends_the_run(
 # S3
 
 
+CORE = (
+    "tutelage", "tutelage.cli.main", "tutelage.envs.registry", "tutelage.tasks.registry", "tutelage.policies.registry",
+    "tutelage.policies.endpoint", "tutelage.rollout.runner", "tutelage.selection.ledger", "tutelage.supervision.samples",
+    "tutelage.supervision.step_credit", "tutelage.formats.registry", "tutelage.formats.export", "tutelage.evaluation.run",
+    "tutelage.evaluation.env_check", "tutelage.evaluation.judge.base", "tutelage.reports.html", "tutelage.pipeline.run",
+)  # fmt: skip
+
+
 def test_s3_the_core_imports_no_engine() -> None:
     """trl#4722, trl PR #4122, OpenRLHF#967: an engine of another version broke the import of everything."""
-    code = f"import sys; import tutelage, tutelage.cli.main; print([one for one in {OPTIONAL!r} if one in sys.modules])"
+    code = f"import sys; import {', '.join(CORE)}; print([one for one in {OPTIONAL!r} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -335,7 +343,7 @@ def test_s3_an_engine_that_does_not_load_disturbs_nobody(tmp_path: Path) -> None
 
 
 def with_path(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 def pretend(folder: Path, package: str, version: str) -> None:
