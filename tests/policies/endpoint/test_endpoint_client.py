@@ -251,6 +251,18 @@ def test_closing_leaves_no_thread_and_the_client_starts_anew():
     assert threading.active_count() == before
 
 
+def test_a_key_at_the_edge_of_a_long_message_is_not_cut_and_left(monkeypatch: pytest.MonkeyPatch):
+    secret = "sk-test-0123456789abcdef"
+    monkeypatch.setenv("TUTELAGE_TEST_KEY", secret)
+    for length in (270, 285, 297):
+        with FaultServer(status=(400, {"error": {"message": "x" * length + secret}})) as server:
+            client = client_of(server, api_key_env="TUTELAGE_TEST_KEY")
+            with pytest.raises(EndpointError) as error:
+                client.chat(HELLO)
+            client.close()
+        assert "sk-test" not in str(error.value)
+
+
 def test_a_forgotten_client_leaves_no_thread():
     before = threading.active_count()
     with FaultServer() as server:

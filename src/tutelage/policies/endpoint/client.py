@@ -37,7 +37,6 @@ T = TypeVar("T")
 BYTES_PER_TOKEN: Final = 4
 """For estimates only, where a server does not count."""
 
-
 LONG_KEY: Final = 16
 """Characters. A dummy such as EMPTY is a word like any other, and stays in an answer that holds it."""
 
@@ -251,7 +250,9 @@ class EndpointClient:
         while True:
             if wait:
                 await asyncio.sleep(wait)
+            before = time.monotonic()
             reserved = await self._rate_limited(content, request)
+            deadline += time.monotonic() - before  # It is we who wait there, not the server.
             left = min(config.try_seconds, deadline - time.monotonic())
             began = time.monotonic()
             # Until the reply is read it counts as called off, so that a cancelled try is in the account.
@@ -292,7 +293,7 @@ class EndpointClient:
         if reply.failure is not None:
             return reply.failure, self._scrubbed(reply.detail), None, None
         if reply.status != 200:
-            words = self._scrubbed(words_of(reply.body))
+            words = words_of(self._scrubbed(reply.body.decode("utf-8", "replace")).encode())
             return reason_of(reply.status or 0, words), f"HTTP {reply.status} {words!r}", None, None
         try:
             text = reply.body.decode("utf-8", "replace")
@@ -301,7 +302,7 @@ class EndpointClient:
                 raise WrongAnswer(f"JSON of type {type(data).__name__}, expected an object")
             return ANSWERED, "", data, request.read(data, request.request_id)
         except (ValueError, RecursionError) as error:
-            start = self._scrubbed(reply.body[:80].decode(errors="replace"))
+            start = self._scrubbed(reply.body.decode("utf-8", "replace"))[:80]
             return "malformed_answer", f"not JSON ({error}): {start!r}", None, None
         except (WrongAnswer, KeyError, TypeError, AttributeError, IndexError) as error:
             return "malformed_answer", f"{type(error).__name__}: {error}", None, None

@@ -92,7 +92,7 @@ class EndpointConfig:
     try_seconds: float = 120.0
     """Longest time of one try, from connecting to the last byte."""
     deadline_seconds: float = 480.0
-    """Longest time of all tries and the waits between them. Waiting for a free place does not count."""
+    """Longest time of all tries and the waits between them. Waiting for a free place or a rate limit does not count."""
     first_delay: float = 0.5
     longest_delay: float = 30.0
     """Seconds before try n + 1 are drawn from 0 to min(longest_delay, first_delay x 2^(n - 1)); Retry-After rules."""
