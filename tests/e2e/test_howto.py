@@ -36,7 +36,7 @@ def timeless(text: str) -> str:
     return re.sub(r"\d+\.\d+ ?s\b", "N s", text)
 
 
-OWN_TEST = {"swe_agent_to_trl.md"}
+OWN_TEST = {"pretrained_student.md", "swe_agent_to_trl.md"}
 """Pages that another test follows."""
 
 
