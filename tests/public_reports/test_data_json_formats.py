@@ -77,6 +77,20 @@ def test_d1_parquet_invents_no_null_and_no_type(fixtures: Path, tmp_path: Path) 
             assert all(isinstance(call["function"]["arguments"], str) for call in message["tool_calls"] or ())
 
 
+def test_d1_by_the_command_line(fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """axolotl#3238, ms-swift PR #10125: imported, written as Parquet, imported again: the same calls."""
+    first, table, second = tmp_path / "a.jsonl", tmp_path / "rows.parquet", tmp_path / "b.jsonl"
+    source = str(fixtures / "rows" / "mixed_arguments.jsonl")
+    assert main(["import", "openai_chat", source, "--actor", "expert", "--out", str(first)]) == 0
+    assert main(["export", "parquet", str(first), "--mask", "all_steps", "--out", str(table)]) == 0
+    capsys.readouterr()
+    assert main(["import", "parquet", str(table), "--actor", "expert", "--out", str(second), "--json"]) == 0
+    ledger = json.loads(capsys.readouterr().out)
+    assert (ledger["num_read"], ledger["num_converted"]) == (5, 5)
+    before, after = read_records(first, "trajectory"), read_records(second, "trajectory")
+    assert [said(one) for one in after] == [said(one) for one in before]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -232,6 +246,20 @@ def test_d4_by_the_command_line(fixtures: Path, tmp_path: Path, capsys: pytest.C
         assert f"{name}, byte " in told.err
     beside = json.loads(out.with_suffix(".ledger.json").read_text())
     assert beside["num_read"] == beside["num_converted"] + sum(beside["skipped"].values())
+
+
+def test_d4_an_atif_document_with_a_field_that_nobody_knows(fixtures: Path) -> None:
+    """SWE-smith#144, trae-agent#193: a key of another version was taken along, or the whole folder was given up."""
+    read, ledger = read_folder(fixtures / "atif")
+    [problem] = ledger.problems
+    assert Path(problem.file).name == "unknown_field.json"
+    assert "colour" in problem.detail
+    whole, inner = read["main"], read["reader"]
+    assert [one.action.text for one in whole.steps] == ["", "Mended."], "copied context is shown, and no step"
+    assert "Mend add.py." in whole.steps[0].observation.text
+    assert "I looked at it before." in whole.steps[0].observation.text
+    assert whole.steps[1].observation.text == "The sign is wrong."
+    assert (inner.parent_id, [one.action.text for one in inner.steps]) == ("main", ["The sign is wrong."])
 
 
 # D5
