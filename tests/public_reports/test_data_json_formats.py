@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from tutelage.cli.main import main
 from tutelage.envs.sandbox.limits import BoundedOutput
@@ -309,6 +311,18 @@ def test_d5_token_counts_are_those_of_the_text(renderer: Renderer) -> None:
     assert renderer.decode(trained[:-1]) == ODD
     stored = from_json("trajectory", to_json(trajectory))
     assert build_samples(stored, all_steps(stored), renderer) == [sample]
+
+
+def test_d5_a_chat_model_reads_the_replacement(chat_folder: Callable[..., Path], byte_level: Tokenizer) -> None:
+    """inspect_ai PR #2316, agent-zero#1773: its tokenizer cannot hold a lone surrogate; one character stands for it."""
+    renderer = load_renderer(chat_folder("newline_after_turn_end", byte_level))
+    shown = ODD.replace("\udc00", "\ufffd")
+    for text in (ODD, shown):
+        trajectory = make_trajectory("s", [Action.of(text)], [text])
+        [sample] = build_samples(trajectory, all_steps(trajectory), renderer)
+        trained = [token for token, mask in zip(sample.token_ids, sample.loss_mask, strict=True) if mask]
+        assert renderer.decode(trained[:-1]) == shown
+        assert trained[:-1] == byte_level.encode(shown).ids
 
 
 def test_d5_output_of_a_process_in_any_pieces() -> None:
