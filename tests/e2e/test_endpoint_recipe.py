@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,58 @@ def test_a_teacher_behind_an_endpoint_must_score_prompts(tmp_path: Path):
     ):
         with pytest.raises(ConfigError, match=words):
             check_recipe(with_teacher(teacher, **endpoint))
+
+
+def test_a_teacher_behind_an_endpoint_finds_what_the_student_sampled_as_probable_as_the_student(tmp_path: Path):
+    import numpy as np
+
+    from tutelage.policies.base import ScoreRequest, TokenScores
+    from tutelage.policies.endpoint.config import EndpointConfig
+    from tutelage.policies.endpoint.tokenizer import renderer_of
+    from tutelage.policies.scorer import LocalScorer
+
+    tiny = "builtin:household_tiny"
+    local = LocalScorer(tiny)
+
+    def logprobs(ids: Sequence[int]) -> list[float | None]:
+        request = ScoreRequest(request_id="r", token_ids=np.array(ids), positions=np.arange(1, len(ids)))
+        [scored] = local.score([request])
+        assert isinstance(scored, TokenScores)
+        return [None, *scored.logprobs.astype(float).tolist()]
+
+    decode = renderer_of(EndpointConfig(url="http://h", model="m", tokenizer=tiny)).decode
+    with FaultServer(logprobs=logprobs, decode=decode, faults={"429": 0.2, "wrong_length": 0.2}) as server:
+        teacher = {"source": "model", "model": "endpoint:big", "divergence": {"name": "k1"}, "loss": {"name": "k1_pg"}}
+        rounds = {
+            "temperature": 1.0,
+            "num_rounds": 1,
+            "group_size": 2,
+            "tasks_per_round": 2,
+            "distill_coefficient": 0.1,
+        }
+        endpoint = {"url": server.url, "model": "fake", "server": "vllm", "tokenizer": tiny, "first_delay": 0.001}
+        recipe = {
+            "name": "taught",
+            "workers": 1,
+            "env": {"name": "household", "size": "small", "max_steps": 8},
+            "student": {"start": tiny, "temperature": 1.0},
+            "endpoints": {"big": {**endpoint, "max_tries": 12, "longest_delay": 0.01}},
+            "models": {
+                "taught": {
+                    "start": "start",
+                    "rl": {"tasks": {"split": "train", "count": 4}, "teacher": teacher},
+                    "train": rounds,
+                }
+            },
+        }
+        run(check_recipe(recipe), tmp_path / "run")
+        assert server.fault_counts
+    [first, *_] = (tmp_path / "run/models/taught/metrics.jsonl").read_text().splitlines()
+    values = json.loads(first)["values"]
+    assert values["teacher/scored_steps"] == 4 * 8
+    assert values["teacher/failed_steps"] == 0
+    assert abs(values["distill/gap"]) < 1e-4  # the same weights, so the same opinion
+    assert values["distill/share"] > 0.0
 
 
 def test_the_recipe_of_the_documentation_loads():

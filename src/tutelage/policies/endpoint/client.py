@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 
 from tutelage.errors import ConfigError, EndpointError
 from tutelage.policies.endpoint.bodies import chat_body, completion_request
-from tutelage.policies.endpoint.completion import Completion, WrongAnswer, read_chat
+from tutelage.policies.endpoint.completion import BYTES_PER_TOKEN, Completion, WrongAnswer, count_tokens, read_chat
 from tutelage.policies.endpoint.config import EndpointConfig
 from tutelage.policies.endpoint.failures import is_passing, reason_of, words_of
 from tutelage.policies.endpoint.ledger import ANSWERED, EndpointUsage, RequestLedger, RequestRecord, Try
@@ -33,9 +33,6 @@ from tutelage.policies.endpoint.waiting import TokenBucket, backoff, retry_after
 from tutelage.types import stable_hash
 
 T = TypeVar("T")
-
-BYTES_PER_TOKEN: Final = 4
-"""For estimates only, where a server does not count."""
 
 LONG_KEY: Final = 16
 """Characters. A dummy such as EMPTY is a word like any other, and stays in an answer that holds it."""
@@ -333,7 +330,7 @@ class EndpointClient:
     def _settle(self, reserved: float, data: dict[str, Any] | None) -> None:
         """Correct what was reserved by what was used. Without an answer nobody knows, so it stays."""
         if self._token_bucket is not None and data is not None:
-            prompt, completion, _ = _tokens(data, b"")
+            prompt, completion, _ = count_tokens(data, b"")
             if prompt or completion:
                 self._token_bucket.take(prompt + completion - reserved, time.monotonic())
 
@@ -353,7 +350,7 @@ class EndpointClient:
             if isinstance(value, Completion) and value.prompt_tokens is not None:
                 prompt, completion = value.prompt_tokens, value.completion_tokens or 0
             else:
-                prompt, completion, estimated = _tokens(answer, content)
+                prompt, completion, estimated = count_tokens(answer, content)
         return RequestRecord(
             request_id=request.request_id,
             kind=request.kind,
@@ -386,20 +383,6 @@ def request_id_of(config: EndpointConfig, path: str, body: Mapping[str, Any], dr
     """32 hex digits that tell this request from every other one. The same in each run, also if the server has moved."""
     told = json.dumps([config.name, path, body, draw], sort_keys=True, ensure_ascii=True)
     return f"{stable_hash(told):016x}{stable_hash('second half', told):016x}"
-
-
-def _tokens(data: Mapping[str, Any], prompt: bytes) -> tuple[int, int, bool]:
-    """Tokens of prompt and answer, and whether they are an estimate."""
-    usage = data.get("usage")
-    if isinstance(usage, dict) and isinstance(usage.get("prompt_tokens"), int):
-        return usage["prompt_tokens"], int(usage.get("completion_tokens") or 0), False
-    meta = data.get("meta_info")
-    if isinstance(meta, dict) and isinstance(meta.get("prompt_tokens"), int):
-        return meta["prompt_tokens"], int(meta.get("completion_tokens") or 0), False
-    if not prompt:
-        return 0, 0, True
-    answer = json.dumps(data.get("choices") or data.get("text") or data.get("content") or "").encode()
-    return -(-len(prompt) // BYTES_PER_TOKEN), -(-len(answer) // BYTES_PER_TOKEN), True
 
 
 def _key_of(config: EndpointConfig) -> str | None:

@@ -6,10 +6,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 REFUSALS = ("content_filter", "refusal")
 """Finish reasons of an answer that the model or its host would not give."""
+
+
+BYTES_PER_TOKEN: Final = 4
+"""For estimates only, where a server does not count."""
 
 
 class WrongAnswer(Exception):
@@ -169,6 +173,20 @@ def read_llama_cpp(data: Mapping[str, Any], request_id: str) -> Completion:
         request_id=request_id,
         raw=data,
     )
+
+
+def count_tokens(data: Mapping[str, Any], prompt: bytes) -> tuple[int, int, bool]:
+    """Tokens of prompt and answer, and whether they are an estimate."""
+    usage = data.get("usage")
+    if isinstance(usage, dict) and isinstance(usage.get("prompt_tokens"), int):
+        return usage["prompt_tokens"], int(usage.get("completion_tokens") or 0), False
+    meta = data.get("meta_info")
+    if isinstance(meta, dict) and isinstance(meta.get("prompt_tokens"), int):
+        return meta["prompt_tokens"], int(meta.get("completion_tokens") or 0), False
+    if not prompt:
+        return 0, 0, True
+    answer = json.dumps(data.get("choices") or data.get("text") or data.get("content") or "").encode()
+    return -(-len(prompt) // BYTES_PER_TOKEN), -(-len(answer) // BYTES_PER_TOKEN), True
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any]:

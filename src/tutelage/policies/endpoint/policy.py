@@ -62,10 +62,11 @@ class EndpointPolicy(SingleActPolicy):
         announce: str | None = None,
         keep_token_ids: bool = True,
         renderer: Renderer | None = None,
+        action_format: ActionFormat | None = None,
         seed: int = 0,
     ) -> None:
         """temperature: None, the config's. folder: of the ledger, where no client is given. renderer: None, from the
-        config's tokenizer."""
+        config's tokenizer. action_format: of the style text, where the config names none."""
         self.config = config
         self.name = name
         self.version = f"{config.name}:{config.model}"
@@ -78,7 +79,7 @@ class EndpointPolicy(SingleActPolicy):
         """Actions whose ids the server did not give, or gave for another prompt than the renderer's."""
         self.view = ChatView(
             style=config.style,
-            action_format=action_format_named(config.action_format, config.name),
+            action_format=action_format_named(config.action_format, config.name) or action_format,
             instructions=config.instructions,
             announce=announce,
             context_rule=context_rule,
@@ -147,13 +148,15 @@ class EndpointPolicy(SingleActPolicy):
                 trajectory_ids=(so_far.trajectory_id,),
                 role=self.name,
             )
-        renderer = self.renderer
+        renderer, action_format = self.renderer, self.view.action_format
         # Of the servers that give no ids back, this one reads none either.
         prompt = renderer.decode(context) if self.config.server == "transformers" else context
         completion = self.client.complete(prompt, stop_token_ids=renderer.stop_token_ids, **options)
         ids = completion.token_ids
         if ids:
             action = renderer.parse(ids, stopped=ids[-1] in renderer.stop_token_ids)
+            if action_format is not None:
+                action = action_format.apply(action)
             if self.keep_token_ids:
                 return replace(action, rollout_logprobs=completion.logprobs), completion
             return replace(action, token_ids=None, rollout_logprobs=None), completion
@@ -161,7 +164,8 @@ class EndpointPolicy(SingleActPolicy):
         command = completion.text.strip()
         if not command:
             return Action(text=completion.text, parse=ParseOutcome.MALFORMED), completion
-        return Action(text=completion.text, command=command), completion
+        action = Action(text=completion.text, command=command)
+        return action if action_format is None else action_format.apply(action), completion
 
     def _context_ids(self, so_far: PartialTrajectory) -> list[int]:
         assert self.renderer is not None
