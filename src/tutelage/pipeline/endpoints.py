@@ -113,11 +113,16 @@ class Endpoints:
         return self._clients[name]
 
     def player(self, name: str, *, context_rule: ContextRule, temperature: float, seed: int) -> Any:
-        """An endpoint as a student. Ids that its server gives are kept."""
+        """An endpoint as a student: it reads and writes as the recipe's student does. Ids that its server gives are kept."""
+        from tutelage.pipeline.student_text import student_format, student_renderer
         from tutelage.policies.endpoint.policy import EndpointPolicy
+        from tutelage.policies.endpoint.tokenizer import tokenizer_folder
 
+        config = endpoint_config(self.recipe, name)
         return EndpointPolicy(
-            endpoint_config(self.recipe, name),
+            config,
+            renderer=None if config.tokenizer is None else student_renderer(self.recipe, tokenizer_folder(config)),
+            action_format=None if config.style == "native" else student_format(self.recipe),
             name=f"endpoint:{name}",
             client=self.client(name),
             context_rule=context_rule,
