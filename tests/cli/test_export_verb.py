@@ -39,11 +39,11 @@ def test_it_prints_the_account_and_where_the_files_are(
         "42 trained_characters\n"
         "trained fraction 0.2625 of the characters; read back and equal in all 1 rows\n"
         "settings of the trainer by which the flags rule: rows.axolotl.yaml\n"
-        "-> rows.jsonl   ledger rows.ledger.json\n"
+        "-> rows.jsonl   ledger rows.jsonl.ledger.json\n"
     )
     assert "select  4 in  2 kept  1 not_successful  1 identical_actions" in printed.err
     assert "skipped  b.test.s0.n0.a0: no_trained_step: the mask trains none of its steps" in printed.err
-    ledger = json.loads((stored.parent / "rows.ledger.json").read_text())
+    ledger = json.loads((stored.parent / "rows.jsonl.ledger.json").read_text())
     assert (ledger["num_read"], ledger["skipped"]) == (2, {"no_trained_step": 1})
 
 

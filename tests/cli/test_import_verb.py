@@ -27,15 +27,15 @@ def test_a_folder_is_read_and_accounted_for(tmp_path: Path, capsys: pytest.Captu
     assert shown.out == (
         "import  auto: 10 read = 6 converted + 1 cut + 1 empty + 1 no_info + 1 no_trajectory; "
         "15 steps, 14 expert_steps, 6 unscored, 1 truncated, 1 student_steps\n"
-        f"        -> {out}  (account: {out.with_suffix('.ledger.json')})\n"
+        f"        -> {out}   ledger {out}.ledger.json\n"
     )
     assert f"  {FILES / 'traj' / 'cut.traj'}, byte 696: cut: the JSON ends after 700 bytes" in shown.err
     assert "no trajectory has a reward" in shown.err
     store: RecordStore = RecordStore(out, "trajectory")
     assert (len(store), {one.env for one in store}) == (6, {"mine"})
-    ledger = json.loads(out.with_suffix(".ledger.json").read_text())
+    ledger = json.loads(Path(f"{out}.ledger.json").read_text())
     assert (ledger["num_read"], ledger["num_converted"], len(ledger["problems"])) == (10, 6, 4)
-    assert sorted(path.name for path in out.parent.iterdir()) == ["t.jsonl", "t.ledger.json"]
+    assert sorted(path.name for path in out.parent.iterdir()) == ["t.jsonl", "t.jsonl.ledger.json"]
 
 
 def test_t35_without_an_author_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

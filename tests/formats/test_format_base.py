@@ -49,7 +49,7 @@ def test_ledger() -> None:
 def test_ledger_is_written_beside_the_output(tmp_path: Path) -> None:
     ledger = FormatLedger(format="atif")
     path = ledger.write_beside(tmp_path / "rows.jsonl")
-    assert path == tmp_path / "rows.ledger.json"
+    assert path == tmp_path / "rows.jsonl.ledger.json"
     assert json.loads(path.read_text()) == ledger.to_json()
 
 

@@ -246,7 +246,7 @@ def test_d4_by_the_command_line(fixtures: Path, tmp_path: Path, capsys: pytest.C
     assert "9 read = 5 converted + 1 cut + 1 empty + 1 no_info + 1 no_trajectory" in told.out
     for name in BROKEN:
         assert f"{name}, byte " in told.err
-    beside = json.loads(out.with_suffix(".ledger.json").read_text())
+    beside = json.loads(Path(f"{out}.ledger.json").read_text())
     assert beside["num_read"] == beside["num_converted"] + sum(beside["skipped"].values())
 
 

@@ -268,4 +268,6 @@ def _tell(ledger: FormatLedger, out: Path | None, as_json: bool) -> None:
         return
     print(ledger)
     if out is not None:
-        print(f"-> {out}   ledger {out.with_suffix('.ledger.json')}")
+        from tutelage.formats.base import ledger_path
+
+        print(f"-> {out}   ledger {ledger_path(out)}")

@@ -170,4 +170,6 @@ def _tell(ledger: FormatLedger, out: Path | None, as_json: bool) -> None:
             file=sys.stderr,
         )
     if out is not None and ledger.num_converted:
-        print(f"        -> {out}  (account: {out.with_suffix('.ledger.json')})")
+        from tutelage.formats.base import ledger_path
+
+        print(f"        -> {out}   ledger {ledger_path(out)}")

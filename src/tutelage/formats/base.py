@@ -96,6 +96,11 @@ class ReadOptions:
     """Keep sampled token ids that a file carries. They are of one tokenizer, and others refuse them."""
 
 
+def ledger_path(out: str | Path) -> Path:
+    """Where the ledger of an output is: beside it, under its whole name, so that two outputs of one stem have two."""
+    return Path(f"{out}.ledger.json")
+
+
 @dataclass(kw_only=True, slots=True)
 class FormatLedger:
     """The account of a conversion: num_read = num_converted + sum(skipped)."""
@@ -141,8 +146,8 @@ class FormatLedger:
         }
 
     def write_beside(self, out: str | Path) -> Path:
-        """Write it beside the output: ``rows.jsonl`` -> ``rows.ledger.json``. Returns the path."""
-        path = Path(out).with_suffix(".ledger.json")
+        """Write it beside the output: ``rows.jsonl`` -> ``rows.jsonl.ledger.json``. Returns the path."""
+        path = ledger_path(out)
         write_atomic(path, json.dumps(self.to_json(), indent=1).encode() + b"\n")
         return path
 
