@@ -391,3 +391,14 @@ def test_write_atomic_replaces(tmp_path: Path) -> None:
     write_atomic(path, b"two")
     assert [entry.name for entry in tmp_path.iterdir()] == ["summary.json"]
     assert path.read_bytes() == b"two"
+
+
+def test_a_record_whose_id_holds_a_default_is_found_again(tmp_path):
+    record = StepAptitude(
+        trajectory_id="t1", stationary=(1.0,), l_graph=(0.0,), divergence=(None,), l_model=(None,), aptitude=(0.0,)
+    )
+    RecordStore(tmp_path / "a.jsonl", "step_aptitude").append(record)
+    store = RecordStore(tmp_path / "a.jsonl", "step_aptitude")
+    assert list(store) == [record]
+    assert "t1/" in store
+    assert store.append(record) is False

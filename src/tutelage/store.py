@@ -282,9 +282,10 @@ class RecordStore:
 
     def _id_of(self, data: Any, number: int) -> str:
         fields = _ID_FIELDS[self.kind]
-        if not isinstance(data, dict) or any(name not in data for name in fields):
+        if not isinstance(data, dict) or fields[0] not in data:
             raise FormatError(f"{self.path}, line {number}: a {self.kind} without {', '.join(fields)}")
-        values = [data[name] for name in fields]
+        # A field that holds its default is not written; the record knows it.
+        values = [data.get(name) for name in fields]
         if all(isinstance(value, str | int) for value in values):
             return "/".join(str(value) for value in values)
         return record_id(from_json(self.kind, data, where=f"{self.path}, line {number}"))
