@@ -10,13 +10,16 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tutelage.envs.household.instructions import INSTRUCTIONS
 from tutelage.policies.endpoint import EndpointClient, EndpointConfig, EndpointPolicy
 from tutelage.policies.endpoint.probe import probe
 from tutelage.policies.local import LocalPolicy
+from tutelage.rendering.load import load_renderer
 from tutelage.rollout.episode import Limits
 from tutelage.rollout.runner import make_jobs, run_rollouts
 from tutelage.rollout.switch import make_rule
@@ -31,12 +34,18 @@ START_SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, str]]:
+    """Address and model name of a server of the small student."""
+    with serving(str(student_path(TINY))) as found:
+        yield found
+
+
+@contextmanager
+def serving(model: str) -> Iterator[tuple[str, str]]:
     """Address and model name of a running `transformers serve`."""
     lacking = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     command = Path(sys.executable).parent / "transformers"
     if lacking or not command.is_file():
         pytest.skip(f"transformers serve cannot run: {', '.join(lacking) or command} is not installed")
-    model = str(student_path(TINY))
     with socket.socket() as probe_socket:
         probe_socket.bind(("127.0.0.1", 0))
         port = probe_socket.getsockname()[1]
@@ -122,3 +131,27 @@ def test_what_a_real_server_can_do_is_found_out(served: tuple[str, str]):
     client = EndpointClient(EndpointConfig(url=url, model=model))
     assert client.get("/v1/models", lambda data: data["data"][0]["id"]) == model
     client.close()
+
+
+def test_smollm2_behind_a_real_server_acts_as_in_this_process(smollm2: Path):
+    """As student by prompts, greedy: the same commands. By chat it answers a question."""
+    tasks = load_tasks("household", "train", start=0, count=1, size="small")
+    rule, limits = make_rule("never"), Limits(max_steps=2, on_student_limit="end")
+    renderer = load_renderer(smollm2, instructions=INSTRUCTIONS)
+    local = LocalPolicy(smollm2, temperature=0.0, max_action_tokens=12, renderer=renderer)
+    here = run_rollouts(make_jobs(tasks), policies={Actor.STUDENT: local}, rule=rule, limits=limits)
+    with serving(str(smollm2)) as (url, model):
+        config = EndpointConfig(
+            url=url, model=model, server="transformers", api="completions", tokenizer=str(smollm2), max_tokens=12
+        )
+        behind = EndpointPolicy(config, name="student", renderer=renderer)
+        played = run_rollouts(make_jobs(tasks), policies={Actor.STUDENT: behind}, rule=rule, limits=limits)
+        behind.close()
+        client = EndpointClient(EndpointConfig(url=url, model=model, server="transformers", max_tokens=16))
+        completion = client.chat([{"role": "user", "content": "What is the capital of France?"}])
+        client.close()
+    assert [[step.action.text for step in one.steps] for one in played.trajectories] == [
+        [step.action.text for step in one.steps] for one in here.trajectories
+    ]
+    assert (completion.text, completion.finish_reason) == ("The capital of France is Paris.", "stop")
+    assert (completion.prompt_tokens, completion.completion_tokens) == (37, 8)
