@@ -44,6 +44,13 @@ def export(
             f"Default: {DEFAULT_SELECT} (records: none).",
         ),
     ] = None,
+    instructions: Annotated[
+        str,
+        typer.Option(
+            "--instructions",
+            help="System message of episodes without one: auto (the environment's own text), a text, or none.",
+        ),
+    ] = "none",
     model: Annotated[
         str | None, typer.Option("--model", help="Folder of the model to train, or builtin:NAME: its tokenizer writes.")
     ] = None,
@@ -76,6 +83,7 @@ def export(
     from tutelage.formats.export import export
     from tutelage.formats.export_records import export_native, export_verl
     from tutelage.formats.export_targets import TARGETS
+    from tutelage.formats.instructions import with_instructions
 
     if target == "list":
         _print_targets()
@@ -101,6 +109,13 @@ def export(
         wanted = select if select is not None else "none" if record else DEFAULT_SELECT
         trajectories = _selected(_trajectories(source, name), wanted)
         supervise = _supervise(mask, supervision)
+        if instructions != "none":
+            if record:
+                raise ConfigError(
+                    f"export {target}: records are kept as they were played; --instructions has no place in them."
+                )
+            # A list, since it is read more than once.
+            trajectories = list(with_instructions(trajectories, instructions))
         if dry_run:
             _show_first(trajectories, supervise)
         if target == "native":

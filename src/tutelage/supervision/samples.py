@@ -309,7 +309,8 @@ class _Builder:
             raise SupervisionError(
                 f"trajectory {self.trajectory.trajectory_id}: action {action.text!r} carries ids that do not read as this "
                 f"text in renderer {self.renderer.name!r}; they were sampled with another tokenizer. "
-                "Build with the renderer of the rollout, or drop token_ids so that the text is encoded."
+                "Build with the renderer of the rollout, or drop the ids, so that the text is encoded "
+                "(`tutelage import native FILE --drop-token-ids`)."
             )
         return True
 
