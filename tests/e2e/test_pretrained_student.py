@@ -9,6 +9,7 @@ import yaml
 
 import tutelage as t
 from tutelage.errors import ConfigError
+from tutelage.policies.student_file import StudentText
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "pretrained_student.md"
 
@@ -33,6 +34,11 @@ def test_a_chat_model_runs_through_every_stage(tmp_path, action_format):
     recipe = t.load_recipe("smoke/household_oec_smollm2", set={"student.action_format": action_format})
     t.run(recipe, tmp_path / "run", workers=1)
     text = decoded_sample(tmp_path / "run")
+    told = StudentText.read(tmp_path / "run" / "models" / "corrected")
+    assert (told.action_format, told.instructions.splitlines()[0][:34]) == (
+        action_format,
+        "You are in a house and do one task",
+    )
     assert text.startswith("<|im_start|>system\nYou are in a house and do one task.")
     answers = re.findall(r"<\|im_start\|>assistant\n(.*?)<\|im_end\|>", text, re.DOTALL)
     first = answers[0]

@@ -224,7 +224,7 @@ def _with_closed_loop(
     """The cases with the closed-loop impact on `number` of them, drawn by the seed."""
     from tutelage.analysis.closed_loop import closed_loop_impact
     from tutelage.envs.household.env import DEFAULT_MAX_STEPS
-    from tutelage.policies.local import LocalPolicy
+    from tutelage.policies.student_file import taught_policy
     from tutelage.students import student_path
     from tutelage.types import stable_hash
 
@@ -233,7 +233,7 @@ def _with_closed_loop(
     loops = closed_loop_impact(
         [one for one in trajectories if one.trajectory_id in chosen],
         tasks,
-        LocalPolicy(student_path(student.model), temperature=student.temperature, seed=student.seed),
+        taught_policy(student_path(student.model), None, temperature=student.temperature, seed=student.seed),
         max_steps=max(task.settings.get("max_steps", DEFAULT_MAX_STEPS) for task in tasks.values()),
         path=out / "continuations.jsonl",
         on_progress=on_progress,

@@ -85,8 +85,8 @@ def _player(model: str | None, temperature: float, seed: int) -> Policy:
         from tutelage.policies.experts.household import HouseholdExpert
 
         return HouseholdExpert()
-    from tutelage.policies.local import LocalPolicy
+    from tutelage.policies.student_file import taught_policy
     from tutelage.students import student_path
 
     folder = student_path(model)
-    return LocalPolicy(folder, temperature=temperature, seed=seed, name=folder.name)
+    return taught_policy(folder, None, temperature=temperature, seed=seed, name=folder.name)

@@ -11,6 +11,7 @@ from tutelage.errors import TeacherError
 from tutelage.pipeline import parts
 from tutelage.pipeline.endpoints import Endpoints
 from tutelage.pipeline.stage import Stage, Tell
+from tutelage.pipeline.student_text import student_text
 from tutelage.policies.base import Scorer
 from tutelage.recipe import ENDPOINT_PREFIX, Recipe, RLSection, TeacherSection
 from tutelage.run_dir import RunDir
@@ -61,6 +62,7 @@ def reinforce_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
                 one.round_index + 1, one.num_rounds, f"success {100 * one.values['rollout/success']:.0f} %"
             ),
         )
+        student_text(recipe, start).write(run.model_dir(name))
         told = {key: value for key, value in result.to_json().items() if key not in ("curve", "seconds", "num_rounds")}
         return {**told, "updates": told.pop("num_updates"), "training_seconds": result.seconds, **proof}
 

@@ -7,81 +7,48 @@ of them show the student the same tokens.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from tutelage.envs.action_formats import (
-    ActionFormat,
-    FunctionFormat,
-    JsonFormat,
-    ThinkActionFormat,
-    ToolCallFormat,
-    text_in,
-)
+from tutelage.envs.action_formats import ActionFormat
+from tutelage.envs.action_formats.named import format_named
 from tutelage.envs.instructions import instructions_for
 from tutelage.envs.registry import action_format_for
-from tutelage.errors import ConfigError
+from tutelage.policies.student_file import StudentText
 from tutelage.recipe import Recipe
 from tutelage.rendering.base import Renderer
-from tutelage.rendering.load import load_renderer
 from tutelage.tasks.registry import load_tasks
 from tutelage.types import Split, Task
-
-_OF_CALLS: Final[dict[str, Callable[..., ActionFormat]]] = {
-    "functions": FunctionFormat,
-    "tool_calls": ToolCallFormat,
-    "json": JsonFormat,
-}
-
-STUDENT_FORMATS: Final = ("think_action", *_OF_CALLS)
-"""Names of action formats that a recipe may give its student."""
 
 
 def student_renderer(recipe: Recipe, folder: Path) -> Renderer:
     """The renderer of a model folder, with the instructions and the action format that the recipe gives its student."""
+    return student_text(recipe, folder).renderer(folder, env_format(recipe))
+
+
+def student_text(recipe: Recipe, folder: Path) -> StudentText:
+    """What the recipe teaches a model folder to read and write.
+
+    Instructions ``auto`` are the environment's own text for a chat model, and none for a small student of ours.
+    """
     from tutelage.rendering.role_tokens import has_role_tokens
 
-    chat = not has_role_tokens(folder)
-    action_format = student_format(recipe) or (env_format(recipe) if chat else None)
-    return load_renderer(
-        folder,
-        instructions=student_instructions(recipe, chat=chat),
-        # Small students of ours are shown bare commands unless a format is named.
-        text_of=None if action_format is None else partial(text_in, action_format),
-        enable_thinking=recipe.student.enable_thinking,
+    section = recipe.student
+    instructions: str | None = section.instructions
+    if instructions == "none" or (instructions == "auto" and has_role_tokens(folder)):
+        instructions = None
+    elif instructions == "auto":
+        instructions = instructions_for(_a_task(recipe), action_format=student_format(recipe))
+    return StudentText(
+        instructions=instructions, action_format=section.action_format, enable_thinking=section.enable_thinking
     )
 
 
-def student_instructions(recipe: Recipe, *, chat: bool) -> str | None:
-    """What stands before the first observation. ``auto``: the environment's own text for a chat model, else nothing."""
-    wanted = recipe.student.instructions
-    if wanted == "none" or (wanted == "auto" and not chat):
-        return None
-    return wanted if wanted != "auto" else instructions_for(_a_task(recipe), action_format=student_format(recipe))
-
-
 def student_format(recipe: Recipe, where: str = "recipe") -> ActionFormat | None:
-    """The format that the recipe names for its student. None: it writes as the environment reads.
-
-    Formats of calls have those of the environment; where its actions are plain commands, the one call ``act(command=...)``.
-    """
+    """The format that the recipe names for its student. None: it writes as the environment reads."""
     name = recipe.student.action_format
-    if name is None:
-        return None
-    if name not in STUDENT_FORMATS:
-        raise ConfigError.unknown(f"{where}: student.action_format", name, STUDENT_FORMATS)
-    spoken = env_format(recipe)
-    if name == "think_action":
-        if spoken is not None:
-            raise ConfigError(
-                f"{where}: student.action_format 'think_action' writes plain commands, but {recipe.env.name} takes calls "
-                f"({', '.join(spoken.calls)}). Write one of: {', '.join(_OF_CALLS)}."
-            )
-        return ThinkActionFormat()
-    plain = ThinkActionFormat() if spoken is None else spoken
-    return _OF_CALLS[name](tools=plain.calls, help=plain.help)
+    return None if name is None else format_named(name, env_format(recipe), f"{where}: student.action_format")
 
 
 def env_format(recipe: Recipe) -> ActionFormat | None:

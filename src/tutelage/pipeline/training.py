@@ -8,6 +8,7 @@ from typing import Any
 
 from tutelage.pipeline import parts
 from tutelage.pipeline.stage import Stage, Tell, stage_id
+from tutelage.pipeline.student_text import student_text
 from tutelage.recipe import Recipe
 from tutelage.recipe_checks import START
 from tutelage.run_dir import RunDir
@@ -33,6 +34,7 @@ def train_stage(recipe: Recipe, name: str, run: RunDir) -> Stage:
             augmentation=parts.augmentation(augment, start),
             on_update=lambda update: tell(update.update_index + 1, update.num_updates, f"loss {update.loss:.3f}"),
         )
+        student_text(recipe, start).write(run.model_dir(name))
         return {
             "updates": result.num_updates,
             "trained_tokens": result.trained_tokens,
