@@ -13,6 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is, nothing about the code.
+settings.register_profile("tutelage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tutelage")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
