@@ -26,6 +26,11 @@ _PLACES = {
     "check_env": "evaluation.env_check",
     "make_rule": "rollout.switch",
     "LocalPolicy": "policies.local",
+    "taught_policy": "policies.student_file",
+    "EndpointConfig": "policies.endpoint",
+    "EndpointPolicy": "policies.endpoint",
+    "load_renderer": "rendering.load",
+    "student_from_package": "training.gguf_student",
     "run_episode": "rollout.episode",
     "make_jobs": "rollout.runner",
     "run_rollouts": "rollout.runner",
@@ -39,6 +44,7 @@ _PLACES = {
     "weigh_steps": "supervision.step_credit",
     "RLConfig": "training.rl_config",
     "train_rl": "training.rl",
+    "export": "formats.export",
     "evaluate": "evaluation.run",
     "compare": "evaluation.run",
     "write_report": "reports.html",
@@ -53,6 +59,8 @@ _PLACES = {
 
 __all__ = [
     "Actor",
+    "EndpointConfig",
+    "EndpointPolicy",
     "LocalPolicy",
     "RLConfig",
     "Recipe",
@@ -68,8 +76,10 @@ __all__ = [
     "check_env",
     "compare",
     "evaluate",
+    "export",
     "footprints_of",
     "load_recipe",
+    "load_renderer",
     "load_tasks",
     "make_env",
     "make_expert",
@@ -80,6 +90,8 @@ __all__ = [
     "run_episode",
     "run_rollouts",
     "select",
+    "student_from_package",
+    "taught_policy",
     "train_rl",
     "train_sft",
     "weigh_steps",
@@ -106,10 +118,14 @@ if TYPE_CHECKING:
     from tutelage.errors import TutelageError
     from tutelage.evaluation.env_check import check_env
     from tutelage.evaluation.run import compare, evaluate
+    from tutelage.formats.export import export
     from tutelage.pipeline.run import Run, run
+    from tutelage.policies.endpoint import EndpointConfig, EndpointPolicy
     from tutelage.policies.local import LocalPolicy
     from tutelage.policies.registry import make_expert
+    from tutelage.policies.student_file import taught_policy
     from tutelage.recipe import Recipe, load_recipe
+    from tutelage.rendering.load import load_renderer
     from tutelage.reports.html import write_report
     from tutelage.rollout.episode import run_episode
     from tutelage.rollout.runner import make_jobs, run_rollouts
@@ -123,6 +139,7 @@ if TYPE_CHECKING:
     from tutelage.supervision.step_masks import STEP_MASKS
     from tutelage.tasks.registry import load_tasks
     from tutelage.training.config import SFTConfig
+    from tutelage.training.gguf_student import student_from_package
     from tutelage.training.rl import train_rl
     from tutelage.training.rl_config import RLConfig
     from tutelage.training.sft import train_sft

@@ -7,9 +7,10 @@ import pytest
 import tutelage
 
 NAMES = """
-Actor LocalPolicy RLConfig Recipe RecordStore Run SFTConfig STEP_MASKS Task TrainingSample Trajectory TutelageError
-build_all_samples check_env compare evaluate footprints_of load_recipe load_tasks make_env make_expert make_filter make_jobs make_rule run
-run_episode run_rollouts select train_rl train_sft weigh_steps write_report
+Actor EndpointConfig EndpointPolicy LocalPolicy RLConfig Recipe RecordStore Run SFTConfig STEP_MASKS Task
+TrainingSample Trajectory TutelageError build_all_samples check_env compare evaluate export footprints_of load_recipe
+load_renderer load_tasks make_env make_expert make_filter make_jobs make_rule run run_episode run_rollouts select
+student_from_package taught_policy train_rl train_sft weigh_steps write_report
 """
 
 
