@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import io
 import json
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -127,7 +129,7 @@ def _write(source: GgufSource, folder: Path, dtype: str) -> None:
     from tutelage.policies.local import quiet_loading
 
     arguments: dict[str, Any] = {"gguf_file": source.path.name, "local_files_only": True}
-    with quiet_loading():
+    with quiet_loading(), _no_bars():
         try:
             model: Any = AutoModelForCausalLM.from_pretrained(
                 source.path.parent, dtype=getattr(torch, dtype), **arguments
@@ -186,6 +188,16 @@ class _Header:
             pre_tokenizer=text("tokenizer.ggml.pre") or "",
             quantisation=dict(sorted(counts.items())),
         )
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    """The reader's progress bar, which nothing turns off, is for terminals only."""
+    if sys.stderr.isatty():
+        yield
+    else:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
 
 
 def _split_digits(tokenizer: Any) -> None:
