@@ -51,6 +51,30 @@ def test_a_chat_model_runs_through_every_stage(tmp_path, action_format):
         assert re.fullmatch(r"go to \w+ \d+", json.loads(first)["arguments"]["command"])
 
 
+TINY_CHAT = {"name": "new", "tokens": "bpe", "hidden": 32, "layers": 1, "heads": 2, "vocabulary_tasks": 4}
+
+
+def test_a_chat_model_learns_from_its_own_episodes(tmp_path):
+    """Reinforcement learning, alone and guided by itself with a plan in its context."""
+    recipe = t.load_recipe("smoke/household_graphopd", set={"student.start": TINY_CHAT, "augment": None, "audit": None})
+    t.run(recipe, tmp_path / "run", workers=1)
+    text = (tmp_path / "run" / "models" / "graphopd" / "metrics.jsonl").read_text()
+    values = [json.loads(line)["values"] for line in text.splitlines()]
+    assert all(one["teacher/read_tokens"] > 0 for one in values)
+    assert any(one["distill/share"] > 0 for one in values)
+
+
+def test_native_calls_in_an_environment_of_tags(tmp_path):
+    overrides = {"student.start": TINY_CHAT, "student.action_format": "tool_calls", "augment": None}
+    t.run(t.load_recipe("smoke/search_oec", set=overrides), tmp_path / "run", workers=1)
+    text = decoded_sample(tmp_path / "run")
+    calls = [
+        json.loads(found) for found in re.findall(r"assistant\n<tool_call>\n(.*?)\n</tool_call><\|im_end\|>", text)
+    ]
+    assert {call["name"] for call in calls} == {"search", "answer"}
+    assert "<search>" not in text
+
+
 def decoded_sample(run):
     """The first imitation sample of a run as text."""
     from tutelage.rendering.load import load_renderer
