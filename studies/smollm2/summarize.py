@@ -6,11 +6,11 @@ python studies/smollm2/summarize.py
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from run import ROWS, read_rows
 
+from tutelage.evaluation.compare import mcnemar_exact
 from tutelage.evaluation.metrics import wilson
 
 ARMS = {
@@ -43,6 +43,15 @@ def main() -> None:
             f"| {100 * mean(row['commands_right'] for row in rows[arm]):.1f} | {mean(row['loss'] for row in rows[arm]):.3f} "
             f"| {f'{round(mean(trained)):,}' if trained else '-'} |"
         )
+    lines += ["", "| B against A | games only A wins | only B | exact McNemar p |", "|---|---|---|---|"]
+    for b, a in (("imitation_double", "imitation"), ("corrected", "imitation"), ("corrected", "imitation_double")):
+        pairs = [
+            (first["outcomes"][task], second["outcomes"][task])
+            for first, second in zip(rows[a], rows[b], strict=True)
+            for task in first["outcomes"]
+        ]
+        only_a, only_b = sum(x > y for x, y in pairs), sum(y > x for x, y in pairs)
+        lines.append(f"| {ARMS[b]} against {ARMS[a]} | {only_a} | {only_b} | {mcnemar_exact(only_a, only_b):.2g} |")
     lines += ["", "| seed | wall-clock minutes |", "|---|---|"]
     lines += [f"| {row['seed']} | {row['wall_seconds'] / 60:.0f} |" for row in rows["start"]]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -53,6 +62,12 @@ def main() -> None:
 def mean(values: Any) -> float:
     listed = list(values)
     return sum(listed) / len(listed)
+
+
+def smooth(values: list[float], width: int = 11) -> list[float]:
+    """Mean over the nearest updates; an update is two episodes only."""
+    half = width // 2
+    return [mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
 
 
 def draw(rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -68,10 +83,9 @@ def draw(rows: dict[str, list[dict[str, Any]]]) -> None:
         if rows[arm]:
             curve = rows[arm][0]["curve"]
             start = 0 if arm == "imitation" else offset
-            axes.plot(
-                [start + point["update"] for point in curve], [point["loss"] for point in curve], color=color, label=ARMS[arm]
-            )
-    axes.set(xlabel="update", ylabel="loss of its own data, nats a token", yscale="log")
+            losses = smooth([point["loss"] for point in curve])
+            axes.plot([start + point["update"] for point in curve], losses, color=color, label=ARMS[arm])
+    axes.set(xlabel="update", ylabel="loss of its own data,\nnats a token, mean of 11 updates", yscale="log")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(CURVES, dpi=150)
