@@ -45,6 +45,8 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/repo_speed.py
 	$(BIN)/python benchmarks/sandbox_speed.py
 	$(BIN)/python benchmarks/search_speed.py
+	$(BIN)/python benchmarks/endpoint_faults.py
+	$(BIN)/python benchmarks/judge_agreement.py
 	$(BIN)/python benchmarks/rollout_speed.py
 	$(BIN)/python benchmarks/sft_speed.py
 	$(BIN)/python benchmarks/grpo_speed.py
