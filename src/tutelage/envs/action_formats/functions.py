@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tutelage.envs.action_formats.base import (
@@ -14,9 +13,9 @@ from tutelage.envs.action_formats.base import (
     check_writable,
     known_arguments,
     unwrapped,
-    with_call,
 )
-from tutelage.types import Action, ParsedCall
+from tutelage.envs.action_formats.calls import FormatOfCalls
+from tutelage.types import ParsedCall
 
 _OPENING: Final = re.compile(r"<function=([^<>\s]+)>")
 _PARAMETER: Final = re.compile(r"<parameter=([^<>\s]+)>")
@@ -26,7 +25,7 @@ _ESCAPE_THOUGHT: Final = Escape("function=")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionFormat:
+class FunctionFormat(FormatOfCalls):
     """Reasoning, then one call as XML: ``<function=bash><parameter=command>ls</parameter></function>``.
 
     One newline next to the tags inside a parameter belongs to the layout, all other white space to the value. Values are
@@ -35,19 +34,7 @@ class FunctionFormat:
     ``<\\function=`` in a thought.
     """
 
-    tools: Mapping[str, Sequence[str]]
-    """Tool -> its parameters. Which of them a call needs is the environment's business."""
-    help: str
     name: str = "functions"
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    """Tool -> what it does, for a model that is given a list of tools."""
-
-    @property
-    def calls(self) -> Mapping[str, Sequence[str]]:
-        return self.tools
-
-    def apply(self, action: Action) -> Action:
-        return with_call(action, self, self._find)
 
     def fit(self, call: ParsedCall) -> ParsedCall | None:
         """Numbers and booleans become text; an argument that is null is left out."""

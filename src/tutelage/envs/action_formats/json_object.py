@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tutelage.envs.action_formats.base import (
     call_from,
-    is_scalar,
     json_call,
     json_text,
-    known_arguments,
     unwrapped,
-    with_call,
 )
-from tutelage.types import Action, ParsedCall
+from tutelage.envs.action_formats.calls import FormatOfCalls
+from tutelage.types import ParsedCall
 
 _FENCED: Final = re.compile(r"```(?:[ \t]*json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _DECODER: Final = json.JSONDecoder()
@@ -28,7 +26,7 @@ _MOST_TRIES: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonFormat:
+class JsonFormat(FormatOfCalls):
     """One JSON object: ``{"thought": "First look.", "name": "bash", "arguments": {"command": "ls"}}``.
 
     The object is the whole reply; or else stands in its only fenced block; or else is the last one in the text.
@@ -36,23 +34,7 @@ class JsonFormat:
     such object, a tool or argument that does not exist. Other keys are ignored.
     """
 
-    tools: Mapping[str, Sequence[str]]
-    """Tool -> its arguments."""
-    help: str
     name: str = "json"
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    """Tool -> what it does, for a model that is given a list of tools."""
-
-    @property
-    def calls(self) -> Mapping[str, Sequence[str]]:
-        return self.tools
-
-    def apply(self, action: Action) -> Action:
-        return with_call(action, self, self._find)
-
-    def fit(self, call: ParsedCall) -> ParsedCall | None:
-        known = known_arguments(self.tools, call) and all(map(is_scalar, call.arguments.values()))
-        return call if known else None
 
     def write(self, call: ParsedCall, thought: str = "") -> str:
         said = {"thought": thought} if thought else {}

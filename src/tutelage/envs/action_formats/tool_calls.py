@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tutelage.envs.action_formats.base import (
     Escape,
     after,
     call_from,
-    is_scalar,
     json_call,
     json_text,
-    known_arguments,
     unwrapped,
-    with_call,
 )
-from tutelage.types import Action, ParsedCall
+from tutelage.envs.action_formats.calls import FormatOfCalls
+from tutelage.types import ParsedCall
 
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _ESCAPE_THOUGHT: Final = Escape("/?tool_call>")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolCallFormat:
+class ToolCallFormat(FormatOfCalls):
     """Reasoning, then one native tool call: ``<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>``.
 
     ``arguments`` is an object, or a string that holds one (as some servers write it). Values must be JSON scalars and keep
@@ -33,23 +30,7 @@ class ToolCallFormat:
     that does not exist. The tag in a thought is written with a backslash, ``<\\tool_call>``.
     """
 
-    tools: Mapping[str, Sequence[str]]
-    """Tool -> its arguments."""
-    help: str
     name: str = "tool_calls"
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    """Tool -> what it does, for a model that is given a list of tools."""
-
-    @property
-    def calls(self) -> Mapping[str, Sequence[str]]:
-        return self.tools
-
-    def apply(self, action: Action) -> Action:
-        return with_call(action, self, self._find)
-
-    def fit(self, call: ParsedCall) -> ParsedCall | None:
-        known = known_arguments(self.tools, call) and all(map(is_scalar, call.arguments.values()))
-        return call if known else None
 
     def write(self, call: ParsedCall, thought: str = "") -> str:
         # `</` inside a string would close the call for a reader that looks for tags; JSON lets us spell it otherwise.
