@@ -264,10 +264,38 @@ def trajectory_of(
     actions = actions_of(conversation)
     named = [reply.get(ACTOR_KEY) for reply in conversation.replies]
     actors, told_by = authors(named, [row], [trajectory_id, task_id], options, where)
-    return Trajectory(
+    return assembled(
+        conversation,
+        actions,
+        actors,
         trajectory_id=trajectory_id,
         task_id=task_id,
         env=options.env or "imported",
+        told_by=told_by,
+        stop_reason=stop_reason,
+        reward=reward,
+        info=info,
+    )
+
+
+def assembled(
+    conversation: Conversation,
+    actions: Sequence[Action],
+    actors: Sequence[Actor],
+    *,
+    trajectory_id: str,
+    task_id: str,
+    env: str,
+    told_by: str,
+    stop_reason: StopReason,
+    reward: float | None,
+    info: Mapping[str, Any],
+) -> Trajectory:
+    """The record of a conversation; where the machinery stopped it there is no reward, whatever the file says."""
+    return Trajectory(
+        trajectory_id=trajectory_id,
+        task_id=task_id,
+        env=env,
         goal=goal_of(conversation.observations[0]),
         steps=steps_of(conversation, actions, actors),
         final_observation=conversation.final_observation,

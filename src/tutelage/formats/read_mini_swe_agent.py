@@ -22,7 +22,7 @@ from tutelage.formats.base import (
     with_replaced,
 )
 from tutelage.formats.outcomes import Outcomes
-from tutelage.formats.read_messages import actions_of, actors_by_index, cut, goal_of, steps_of, switch_of, text_of
+from tutelage.formats.read_messages import actions_of, actors_by_index, cut, text_of
 from tutelage.formats.stop_reasons import mini_stop
 from tutelage.types import Action, ParsedCall, ParseOutcome, Trajectory
 
@@ -76,17 +76,16 @@ def _trajectory(path: Path, options: ReadOptions) -> Trajectory:
     reward = outcomes.reward(task_id, value.get("resolved"), told.get("resolved"))
     if reward is not None:
         info["resolved"] = reward >= 1.0
-    return Trajectory(
+    return assembled(
+        conversation,
+        actions,
+        actors,
         trajectory_id=task_id,
         task_id=task_id,
         env=options.env or "repo",
-        goal=goal_of(conversation.observations[0]),
-        steps=steps_of(conversation, actions, actors),
-        final_observation=conversation.final_observation,
+        told_by=options.switch_field,
         stop_reason=stop,
-        reward=None if stop.is_infrastructure else reward,
-        seed=0,
-        **switch_of(actors, options.switch_field),
+        reward=reward,
         info=with_replaced(info, replaced),
     )
 
