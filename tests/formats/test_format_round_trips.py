@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tutelage.errors import ExportError
 from tutelage.formats.base import ReadOptions
 from tutelage.formats.export import export
 from tutelage.formats.read_atif import read_atif
@@ -129,7 +130,13 @@ def test_d1_parquet_rows(row: dict[str, Any]) -> None:
         path, out = Path(folder, "in.jsonl"), Path(folder, "out.parquet")
         path.write_text(json.dumps(row) + "\n")
         made = read_one(read_openai_chat, path)
-        export("parquet", [made], out, supervise=all_steps)
+        try:
+            export("parquet", [made], out, supervise=all_steps)
+        except ExportError as error:
+            # What the flag `train` cannot say of a text is refused; nothing is then to be read again.
+            assert "shared_border" in str(error) or "empty_trained_message" in str(error)
+            assert not out.exists()
+            return
         again = read_one(read_parquet, out)
     assert [step.action.call for step in again.steps] == [step.action.call for step in made.steps]
     assert said(again) == said(made)

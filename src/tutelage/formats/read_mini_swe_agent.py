@@ -22,7 +22,7 @@ from tutelage.formats.base import (
     with_replaced,
 )
 from tutelage.formats.outcomes import Outcomes
-from tutelage.formats.read_messages import actions_of, actors_by_index, cut, text_of
+from tutelage.formats.read_messages import actions_of, actors_by_index, assembled, cut, text_of
 from tutelage.formats.stop_reasons import mini_stop
 from tutelage.types import Action, ParsedCall, ParseOutcome, Trajectory
 

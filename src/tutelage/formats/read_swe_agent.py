@@ -32,11 +32,9 @@ from tutelage.formats.read_calls import call_of, calls_of, wire_call
 from tutelage.formats.read_messages import (
     Conversation,
     actors_by_index,
+    assembled,
     cut,
-    goal_of,
     message_of,
-    steps_of,
-    switch_of,
     text_of,
 )
 from tutelage.formats.stop_reasons import swe_agent_stop
@@ -92,17 +90,16 @@ def _trajectory(path: Path, options: ReadOptions) -> Trajectory:
     info |= {key: one for key, one in optional.items() if one}
     if reward is not None:
         info["resolved"] = reward >= 1.0
-    return Trajectory(
+    return assembled(
+        turns,
+        actions,
+        actors,
         trajectory_id=task_id,
         task_id=task_id,
         env=options.env or "repo",
-        goal=goal_of(turns.observations[0]),
-        steps=steps_of(turns, actions, actors),
-        final_observation=turns.final_observation,
+        told_by=options.switch_field,
         stop_reason=stop,
-        reward=None if stop.is_infrastructure else reward,
-        seed=0,
-        **switch_of(actors, options.switch_field),
+        reward=reward,
         info=with_replaced(info, replaced),
     )
 
