@@ -14,12 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tutelage as t
+from tutelage.evaluation.judge.rules import RulesJudge
+from tutelage.evaluation.judge.taxonomy import population
 from tutelage.evaluation.metrics import is_solved
 from tutelage.pipeline.parts import limits, make_expert, start_folder
 from tutelage.pipeline.student_text import student_renderer
@@ -78,6 +81,7 @@ def write_rows(seed: int, workers: int, overrides: list[str]) -> None:
                     reason: sum(one.stop_reason.value == reason for one in played)
                     for reason in sorted({one.stop_reason.value for one in played})
                 },
+                "failures": failures(played),
                 **losses(start_folder(recipe, arm, run), held_out),
                 "train": trained,
                 "curve": curve(run, arm) if trained else None,
@@ -139,6 +143,13 @@ def losses(folder: Path, samples: list[TrainingSample]) -> dict[str, float]:
             steps += 1
             right += all(hit[position] for position in range(start, end))
     return {"loss": -float(np.mean(values)), "commands_right": right / steps, "scored_tokens": len(values)}
+
+
+def failures(played: list[Trajectory]) -> dict[str, int]:
+    """Why the lost games were lost, by the rules of the judge."""
+    judge = RulesJudge()
+    found = Counter(str(judge.judge(one).category) for one in population(played).unresolved)
+    return dict(sorted(found.items()))
 
 
 def curve(run: RunDir, arm: str) -> list[dict[str, float]]:

@@ -52,6 +52,11 @@ def main() -> None:
         ]
         only_a, only_b = sum(x > y for x, y in pairs), sum(y > x for x, y in pairs)
         lines.append(f"| {ARMS[b]} against {ARMS[a]} | {only_a} | {only_b} | {mcnemar_exact(only_a, only_b):.2g} |")
+    kinds = sorted({kind for arm in rows.values() for row in arm for kind in row["failures"]})
+    lines += ["", f"| lost games, judged by rules | {' | '.join(kinds)} |", f"|---|{'---|' * len(kinds)}"]
+    for arm, name in ARMS.items():
+        counts = [str(sum(row["failures"].get(kind, 0) for row in rows[arm])) for kind in kinds]
+        lines.append(f"| {name} | {' | '.join(counts)} |")
     lines += ["", "| seed | wall-clock minutes |", "|---|---|"]
     lines += [f"| {row['seed']} | {row['wall_seconds'] / 60:.0f} |" for row in rows["start"]]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
