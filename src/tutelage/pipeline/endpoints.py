@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tutelage.errors import ConfigError
+from tutelage.pipeline.student_text import env_format, student_format, student_renderer
 from tutelage.policies.endpoint.config import EndpointConfig
 from tutelage.policies.endpoint.ledger import EndpointUsage, usage_by_endpoint
 from tutelage.recipe import Named, Recipe, TeacherSection
@@ -37,13 +38,13 @@ def check_endpoint_expert(recipe: Recipe, named: Named, where: str, key: str = "
     if not isinstance(name, str):
         raise ConfigError(f"{where}: {key} is an endpoint, but does not say which. Write endpoint: NAME beside it.")
     config = endpoint_config(recipe, name, where, f"{key}.endpoint")
-    _check_player(config, where, key)
+    _check_player(recipe, config, where, key)
     _context_of(named, where, key)
 
 
 def check_endpoint_player(recipe: Recipe, name: str, where: str, key: str) -> None:
     """Raise ConfigError unless the endpoint is there and can act."""
-    _check_player(endpoint_config(recipe, name, where, key), where, key)
+    _check_player(recipe, endpoint_config(recipe, name, where, key), where, key)
 
 
 def check_endpoint_teacher(
@@ -114,7 +115,6 @@ class Endpoints:
 
     def player(self, name: str, *, context_rule: ContextRule, temperature: float, seed: int) -> Any:
         """An endpoint as a student: it reads and writes as the recipe's student does. Ids that its server gives are kept."""
-        from tutelage.pipeline.student_text import student_format, student_renderer
         from tutelage.policies.endpoint.policy import EndpointPolicy
         from tutelage.policies.endpoint.tokenizer import tokenizer_folder
 
@@ -123,6 +123,7 @@ class Endpoints:
             config,
             renderer=None if config.tokenizer is None else student_renderer(self.recipe, tokenizer_folder(config)),
             action_format=None if config.style == "native" else student_format(self.recipe),
+            env_format=env_format(self.recipe),
             name=f"endpoint:{name}",
             client=self.client(name),
             context_rule=context_rule,
@@ -142,6 +143,7 @@ class Endpoints:
             context_rule=_context_of(named, "recipe", "expert"),
             announce=named.options.get("announce"),
             keep_token_ids=False,
+            env_format=env_format(self.recipe),
             seed=seed,
         )
 
@@ -179,10 +181,11 @@ def _context_of(named: Named, where: str, key: str) -> ContextRule:
     return rule
 
 
-def _check_player(config: EndpointConfig, where: str, key: str) -> None:
-    from tutelage.policies.endpoint.policy import action_format_named
+def _check_player(recipe: Recipe, config: EndpointConfig, where: str, key: str) -> None:
+    from tutelage.policies.endpoint.policy import format_of
 
-    action_format_named(config.action_format, config.name)
+    if config.action_format is not None:
+        format_of(config, env_format(recipe))
     if config.api == "completions" and config.tokenizer is None:
         raise ConfigError(
             f"{where}: {key}: endpoint '{config.name}' acts by api 'completions', which needs the folder of its tokenizer: "

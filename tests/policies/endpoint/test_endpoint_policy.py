@@ -239,6 +239,11 @@ def test_another_action_format_is_named_in_the_config(task: Task):
     with FaultServer(reply=lambda body: "<think>Hm.</think><action>look</action>") as server:
         played = play(task, policy_of(server, action_format="think_action"), max_steps=1)
     assert (played.steps[0].action.command, played.steps[0].action.parse) == ("look", ParseOutcome.CLEAN)
+    call = {"name": "act", "arguments": {"command": "look"}}
+    with FaultServer(reply=lambda body: json.dumps(call)) as server:
+        played = play(task, policy_of(server, action_format="json"), max_steps=1)
+        assert '"name": "act"' in server.bodies[0]["messages"][0]["content"]
+    assert (played.steps[0].action.command, played.steps[0].action.parse) == ("look", ParseOutcome.CLEAN)
     with pytest.raises(ConfigError, match="Did you mean 'think_action'"):
         EndpointPolicy(EndpointConfig(url="http://h", model="m", action_format="think_actions"))
 

@@ -65,7 +65,8 @@ class EndpointConfig:
     style: Literal["text", "native"] = "text"
     """Of chat: actions as text in the environment's format, or as native tool calls."""
     action_format: str | None = None
-    """Of the style text: another format than the environment's, e.g. ``think_action``, or a place ``module:NAME``."""
+    """Of the style text: another format than the environment's (``think_action``, ``functions``, ``tool_calls``, ``json``), or a
+    place ``module:NAME``."""
     api_key_env: str | None = None
     """Name of the environment variable that holds the key. None: no key is sent. The key itself is never written."""
     tokenizer: str | None = None

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tutelage.envs.action_formats import ActionFormat, ThinkActionFormat
+from tutelage.envs.action_formats import ActionFormat
+from tutelage.envs.action_formats.named import FORMAT_NAMES, format_named
 from tutelage.envs.registry import load_place
 from tutelage.errors import ConfigError, ContextOverflow, EndpointError, EndpointRefused
 from tutelage.policies.base import PartialTrajectory, SingleActPolicy
@@ -29,9 +30,6 @@ from tutelage.types import Action, ParseOutcome, stable_hash
 
 REFUSALS: Final = ("auth", "not_found", "quota")
 """Reasons that end the run: they are the user's to mend."""
-
-ACTION_FORMATS: Final = {"think_action": ThinkActionFormat}
-"""Name in recipes -> format of any environment. Others are named by their place, ``module:NAME``."""
 
 
 class EndpointPolicy(SingleActPolicy):
@@ -63,10 +61,12 @@ class EndpointPolicy(SingleActPolicy):
         keep_token_ids: bool = True,
         renderer: Renderer | None = None,
         action_format: ActionFormat | None = None,
+        env_format: ActionFormat | None = None,
         seed: int = 0,
     ) -> None:
         """temperature: None, the config's. folder: of the ledger, where no client is given. renderer: None, from the
-        config's tokenizer. action_format: of the style text, where the config names none."""
+        config's tokenizer. action_format: of the style text, where the config names none. env_format: of the environment that it will play, whose calls a format of calls has
+        that the config names."""
         self.config = config
         self.name = name
         self.version = f"{config.name}:{config.model}"
@@ -79,7 +79,7 @@ class EndpointPolicy(SingleActPolicy):
         """Actions whose ids the server did not give, or gave for another prompt than the renderer's."""
         self.view = ChatView(
             style=config.style,
-            action_format=action_format_named(config.action_format, config.name) or action_format,
+            action_format=format_of(config, env_format) or action_format,
             instructions=config.instructions,
             announce=announce,
             context_rule=context_rule,
@@ -178,14 +178,15 @@ def endpoint_expert(**options: Any) -> EndpointPolicy:
     return EndpointPolicy(EndpointConfig(**options), keep_token_ids=False)
 
 
-def action_format_named(name: str | None, endpoint: str) -> ActionFormat | None:
-    """The format that a recipe names for the actions of a model. None: the environment's own."""
+def format_of(config: EndpointConfig, env_format: ActionFormat | None) -> ActionFormat | None:
+    """The format that a config names for the actions of its model. None: the environment's own."""
+    name, where = config.action_format, f"endpoint '{config.name}': action_format"
     if name is None:
         return None
-    if name in ACTION_FORMATS:
-        return ACTION_FORMATS[name]()
     if ":" not in name:
-        raise ConfigError.unknown(f"endpoint '{endpoint}': action_format", name, [*ACTION_FORMATS, "module:NAME"])
+        if name not in FORMAT_NAMES:
+            raise ConfigError.unknown(where, name, [*FORMAT_NAMES, "module:NAME"])
+        return format_named(name, env_format, where)
     found: Any = load_place(name)
     made: ActionFormat = found() if isinstance(found, type) else found
     return made
