@@ -188,7 +188,7 @@ def _tasks(source: str, count: int | None) -> list[Task]:
 
 
 def _selected(trajectories: Iterable[Trajectory], wanted: str) -> Iterable[Trajectory]:
-    """What the filters keep; their account goes to standard error."""
+    """What the filters keep; their ledger goes to standard error."""
     if wanted in ("", "none"):
         return trajectories
     from tutelage.selection.filters import make_filter
