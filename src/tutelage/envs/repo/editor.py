@@ -12,6 +12,7 @@ Replies that begin with `Error:` mean that nothing was done. Links are refused: 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -38,6 +39,8 @@ CONTEXT_LINES: Final = 4
 """Lines shown around a change."""
 UNDO_DEPTH: Final = 20
 """Changes per file that can be taken back."""
+
+_NUMBERED: Final = re.compile(r" *(\d+)\t(.*)")
 
 
 class Refused(Exception):
@@ -238,3 +241,22 @@ def _cut(text: str, max_chars: int) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def viewed_text(reply: str) -> str | None:
+    """The text of a file out of what `view` showed of it. None: it was not shown whole, or is no file."""
+    lines = reply.split("\n")
+    newline = True
+    ends = "\n"
+    while lines and lines[-1] in (NO_NEWLINE, CRLF):
+        note = lines.pop()
+        newline, ends = (False, ends) if note == NO_NEWLINE else (newline, "\r\n")
+    if lines == ["[empty file]"]:
+        return ""
+    texts = []
+    for number, line in enumerate(lines, start=1):
+        match = _NUMBERED.fullmatch(line)
+        if match is None or int(match[1]) != number:
+            return None
+        texts.append(match[2])
+    return ends.join(texts) + (ends if newline else "")

@@ -10,13 +10,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tutelage.envs.repo.check import is_guarded
-from tutelage.envs.repo.editor import CRLF, NO_NEWLINE
+from tutelage.envs.repo.editor import viewed_text
 from tutelage.envs.repo.shell import path_below, read_ending
 from tutelage.evaluation.judge.evidence import Evidence, is_misuse
 from tutelage.types import ParsedCall
 
 TEST_RUN: Final = re.compile(r"\b(?:pytest|py\.test|unittest|tox)\b")
-_NUMBERED: Final = re.compile(r" *(\d+)\t(.*)")
 _FAILED: Final = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 _PASSED: Final = re.compile(r"\b\d+ passed\b")
 
@@ -93,7 +92,7 @@ def _follow_edit(facts: RepoFacts, index: int, call: ParsedCall, path: str, repl
     if not reply or is_misuse(call, reply):
         return
     if command == "view":
-        shown = None if arguments.get("first_line") or arguments.get("last_line") else _viewed(reply)
+        shown = None if arguments.get("first_line") or arguments.get("last_line") else viewed_text(reply)
         if shown is not None:
             facts.texts[path] = shown
         return
@@ -118,20 +117,6 @@ def _test_run(index: int, command: str, reply: str) -> TestRun | None:
     # The summary is the last line that counts; earlier ones may be output of the tests themselves.
     summary = next(line for line in reversed(reply.splitlines()) if _FAILED.search(line) or _PASSED.search(line))
     return TestRun(index, command.strip(), sum(map(int, _FAILED.findall(summary))), reply)
-
-
-def _viewed(reply: str) -> str | None:
-    """The text of a whole file that `view` showed. None: it is a part, or no file."""
-    lines = [line for line in reply.split("\n") if line not in (NO_NEWLINE, CRLF)]
-    if lines == ["[empty file]"]:
-        return ""
-    texts = []
-    for number, line in enumerate(lines, start=1):
-        match = _NUMBERED.fullmatch(line)
-        if match is None or int(match[1]) != number:
-            return None
-        texts.append(match[2])
-    return "\n".join(texts) + "\n"
 
 
 def _blamed(reply: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from tutelage.envs.action_formats import action_of
 from tutelage.envs.repo.check import is_guarded
-from tutelage.envs.repo.editor import CRLF, ERROR, NO_NEWLINE
+from tutelage.envs.repo.editor import ERROR, viewed_text
 from tutelage.envs.repo.problem import Problem, problem_of
 from tutelage.envs.repo.settings import action_format_named
 from tutelage.envs.repo.shell import path_below, read_ending
@@ -32,7 +32,6 @@ from tutelage.policies.base import PartialTrajectory, SingleActPolicy
 from tutelage.types import Action, ParsedCall
 
 _TEST_RUN: Final = re.compile(r"\bpytest\b")
-_NUMBERED: Final = re.compile(r" *(\d+)\t(.*)")
 
 MAX_TEST_FILES: Final = 3
 """Test files that it runs; they are the ones of the tests that fail."""
@@ -122,7 +121,7 @@ def _read_edit(record: _Record, arguments: Mapping[str, Any], path: str, reply: 
             failed.add(path)
         return
     if command == "view":
-        text = None if in_part else _viewed(reply)
+        text = None if in_part else viewed_text(reply)
         if text is not None:
             record.contents[path] = text
         elif not in_part:
@@ -137,25 +136,6 @@ def _read_edit(record: _Record, arguments: Mapping[str, Any], path: str, reply: 
         record.changed(path, text, known=True)
     else:
         record.changed(path)
-
-
-def _viewed(reply: str) -> str | None:
-    """The text of a whole file that was shown. None: it was not shown whole, or is no file."""
-    lines = reply.split("\n")
-    newline = True
-    ends = "\n"
-    while lines and lines[-1] in (NO_NEWLINE, CRLF):
-        note = lines.pop()
-        newline, ends = (False, ends) if note == NO_NEWLINE else (newline, "\r\n")
-    if lines == ["[empty file]"]:
-        return ""
-    texts = []
-    for number, line in enumerate(lines, start=1):
-        match = _NUMBERED.fullmatch(line)
-        if match is None or int(match[1]) != number:
-            return None
-        texts.append(match[2])
-    return ends.join(texts) + (ends if newline else "")
 
 
 class _Decision:
