@@ -84,6 +84,7 @@ def write_rows(seed: int, workers: int, overrides: list[str]) -> None:
                 "failures": failures(played),
                 **losses(start_folder(recipe, arm, run), held_out),
                 "train": trained,
+                "expert_steps": expert_steps_of(stages, arm),
                 "curve": curve(run, arm) if trained else None,
                 "stage_seconds": round(sum(stage["seconds"] for stage in stages.values()), 1),
             }
@@ -143,6 +144,12 @@ def losses(folder: Path, samples: list[TrainingSample]) -> dict[str, float]:
             steps += 1
             right += all(hit[position] for position in range(start, end))
     return {"loss": -float(np.mean(values)), "commands_right": right / steps, "scored_tokens": len(values)}
+
+
+def expert_steps_of(stages: dict[str, Any], arm: str) -> dict[str, int]:
+    """Expert steps in the data of an arm, by where they come from. Empty: it was not trained."""
+    summary = stages.get(f"build:{arm}", {}).get("summary", {"sources": {}})
+    return {name: source["expert_steps"] for name, source in summary["sources"].items()}
 
 
 def failures(played: list[Trajectory]) -> dict[str, int]:

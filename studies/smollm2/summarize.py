@@ -28,8 +28,8 @@ def main() -> None:
     for row in read_rows():
         rows[row["arm"]].append(row)
     lines = [
-        "| model | seeds | games won % [95 %] | expert's commands right % | loss, nats a token | trained tokens |",
-        "|---|---|---|---|---|---|",
+        "| model | seeds | games won % [95 %] | expert's commands right % | loss, nats a token | trained tokens | new expert steps in its data |",
+        "|---|---|---|---|---|---|---|",
     ]
     for arm, name in ARMS.items():
         if not rows[arm]:
@@ -41,7 +41,7 @@ def main() -> None:
             f"| {name} | {len(rows[arm])} | {100 * sum(outcomes) / len(outcomes):.1f} "
             f"[{100 * interval.low:.0f}, {100 * interval.high:.0f}] of {len(outcomes)} "
             f"| {100 * mean(row['commands_right'] for row in rows[arm]):.1f} | {mean(row['loss'] for row in rows[arm]):.3f} "
-            f"| {f'{round(mean(trained)):,}' if trained else '-'} |"
+            f"| {f'{round(mean(trained)):,}' if trained else '-'} | {new_steps(rows[arm])} |"
         )
     lines += ["", "| B against A | games only A wins | only B | exact McNemar p |", "|---|---|---|---|"]
     for b, a in (("imitation_double", "imitation"), ("corrected", "imitation"), ("corrected", "imitation_double")):
@@ -62,6 +62,12 @@ def main() -> None:
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
     draw(rows)
+
+
+def new_steps(rows: list[dict[str, Any]]) -> str:
+    """Expert steps of the last part of the data: the one that an arm has besides what its start has."""
+    steps = [list(row["expert_steps"].values())[-1] for row in rows if row["expert_steps"]]
+    return f"{round(mean(steps)):,}" if steps else "-"
 
 
 def mean(values: Any) -> float:
